@@ -107,8 +107,17 @@ impl TaskSession {
         }
     }
 
+    /// A program that is named and not there is reported, also beside a daemon that makes it unnecessary.
+    fn check_program(&self) -> Result<(), Error> {
+        if !self.is_name_resolved && self.server.is_program_named() {
+            self.server.check_program()?;
+        }
+        Ok(())
+    }
+
     /// Resolves the name: by the daemon to which it leads, else by tmux. The session may have been renamed.
     pub(crate) async fn resolve_name(&mut self) -> Result<(), Error> {
+        self.check_program()?;
         self.is_name_resolved = true;
         self.paths = Paths::locate(self.server.socket(), &self.name, &lookup)?;
         match DaemonClient::connect(&self.paths.socket()).await {
@@ -289,6 +298,7 @@ impl TaskSession {
         mut request: Request,
         starts: Starts,
     ) -> Result<Option<T>, Error> {
+        self.check_program()?;
         let mut lost = LostDaemons::default();
         loop {
             let name = text::session_name(self.name.as_bytes(), MAX_NAME);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 use rustix::process::{Pid, Signal, kill_process};
@@ -139,6 +140,16 @@ impl Server {
             }
         };
         Err(error.into())
+    }
+
+    /// Checks that a program which the user named is there, without running it.
+    pub(crate) fn check_program(&self) -> Result<(), TmuxError> {
+        let is_name = self.program.components().count() <= 1;
+        let folders = env::var("PATH").filter(|_| is_name).unwrap_or_default();
+        let mut files = std::env::split_paths(&folders).map(|folder| folder.join(&self.program));
+        let found = files.find(|path| path.is_file());
+        let program = found.unwrap_or_else(|| self.program.clone());
+        access(program, Access::EXEC_OK).map_err(|errno| self.not_started(errno.into()))
     }
 
     /// Whether the user named the program.

@@ -65,7 +65,7 @@ fn an_answered_question_is_taken_away_and_the_next_notification_of_a_task_replac
     world.task(["send", "ask", "me"]).ok();
     desk.wait_for_count("displayed", "0");
     let gate = world.gate("gate");
-    world.run("api", &format!("printf '\\a'; {}; exit 3", gate.wait()));
+    world.run("api", &format!("printf '\\a'; {gate}; exit 3"));
     desk.wait_for_count("displayed", "1");
     gate.open();
     world.until_delivered("exited", "api");
@@ -80,11 +80,7 @@ fn a_notifier_and_a_bus_that_are_restarted_show_the_next_notification() {
     let mut desk = Desk::start();
     let world = world_of(&desk);
     let (bell, end) = (world.gate("bell"), world.gate("end"));
-    let line = format!(
-        "printf '\\a'; {}; printf '\\a'; {}; exit 3",
-        bell.wait(),
-        end.wait()
-    );
+    let line = format!("printf '\\a'; {bell}; printf '\\a'; {end}; exit 3");
     world.run("api", &line);
     desk.wait_for_count("displayed", "1");
 
@@ -115,11 +111,8 @@ fn a_click_shows_the_window_and_what_is_in_view_is_not_displayed() {
     let terminal = world.tmux(["list-clients", "-t", "=home", "-F", "#{client_name}"]);
 
     let (gate, bell) = (world.gate("gate"), world.gate("bell"));
-    world.run("other", &format!("{}; exit 4", gate.wait()));
-    let line = format!(
-        "printf '\\a'; {}; printf '\\a'; exec sleep 1000",
-        bell.wait()
-    );
+    world.run("other", &format!("{gate}; exit 4"));
+    let line = format!("printf '\\a'; {bell}; printf '\\a'; exec sleep 1000");
     world.run("api", &line);
     desk.wait_for_count("displayed", "1");
     // `display-message -c` of tmux 3.2a takes no client.

@@ -31,7 +31,7 @@ fn a_wait_that_begins_after_an_answer_does_not_end_by_its_question() {
     let world = World::new();
     let gate = world.gate("gate");
     let line = "read -r -p 'Go on? [y/N] ' answer";
-    world.run("ask", &format!("{line}; {}; exit 3", gate.wait()));
+    world.run("ask", &format!("{line}; {gate}; exit 3"));
     world.until("its question", |records| !asked(records, "ask").is_empty());
     world
         .task(["send", "ask", "--if-prompt", "Go on? [y/N]", "y"])

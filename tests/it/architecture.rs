@@ -13,6 +13,8 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
+use crate::support::rows;
+
 const RULES: [&str; 10] = [
     "protocol",
     "prompt",
@@ -562,42 +564,32 @@ fn files_do_not_import_in_circles() {
 fn circles_are_found_through_exports_and_parents() {
     let front =
         "a/mod: mod b; mod c; pub use b::{B, D as E}; pub use c::C; | a/b: use super::c::C;";
-    for (n, files) in [
-        // Each needs the other by its file's name.
-        (2, "a/b: use super::c::C; | a/c: use crate::a::b;"),
-        (0, "a/b: use super::c::C; | a/c: struct C;"),
-        // By what the parent re-exports, also under another name.
-        (2, "FRONT | a/c: use super::{B};"),
-        (2, "FRONT | a/c: fn c(_: super::E) {}"),
-        (0, "FRONT | a/c: fn c(_: super::F) {}"),
-        // A parent that needs what is below it, and is needed there.
-        (
-            2,
-            "a/mod: mod b; use b::B; struct Options; | a/b: use super::Options;",
-        ),
-        (
-            0,
-            "a: mod b; pub use self::b::B; struct Options; | a/b: use super::Options;",
-        ),
-        // By way of a third file in another folder.
-        (2, "a/b: use crate::b::X; | b: use crate::a::{b::{self}};"),
-        // Tests may use what they test.
-        (
-            0,
-            "a/b: use super::c::C; | a/c: #[cfg(test)]\nmod tests {\n    use crate::a::b;\n}",
-        ),
-    ] {
+    // By file names; by what the parent re-exports, also under another name; a parent that needs what is
+    // below it, and is needed there; by way of a third file in another folder; by tests, which may.
+    for [n, files] in rows(
+        r"
+        2 => a/b: use super::c::C; | a/c: use crate::a::b;
+        0 => a/b: use super::c::C; | a/c: struct C;
+        2 => FRONT | a/c: use super::{B};
+        2 => FRONT | a/c: fn c(_: super::E) {}
+        0 => FRONT | a/c: fn c(_: super::F) {}
+        2 => a/mod: mod b; use b::B; struct Options; | a/b: use super::Options;
+        0 => a: mod b; pub use self::b::B; struct Options; | a/b: use super::Options;
+        2 => a/b: use crate::b::X; | b: use crate::a::{b::{self}};
+        0 => a/b: use super::c::C; | a/c: #[cfg(test)]\nmod tests {\n    use crate::a::b;\n}
+        ",
+    ) {
         let files = format!("lib: mod a; mod b; | {}", files.replace("FRONT", front));
         let source = |file: &str| {
             let (name, code) = file.split_once(": ").unwrap();
             Source {
                 name: format!("src/{name}.rs"),
                 module: String::new(),
-                code: code_of(&code.replace("; ", ";\n")),
+                code: code_of(&code.replace("; ", ";\n").replace(r"\n", "\n")),
             }
         };
         let sources: Vec<Source> = files.split(" | ").map(source).collect();
-        assert_eq!(circles(&sources).len(), n, "{files}");
+        assert_eq!(circles(&sources).len().to_string(), n, "{files}");
     }
 }
 
@@ -660,46 +652,29 @@ fn what_few_files_may_do_no_other_does() {
 
 #[test]
 fn these_checks_find_what_they_look_for() {
-    let tests = "#[cfg(test)]\nmod tests {\n    use crate::store::feed;\n}\n";
-    let before = format!("fn a() {{}}\n{tests}");
-    let behind = format!("{tests}use crate::wire;\n");
-    let cases: [(&str, &[&str]); 12] = [
-        ("use crate::store::feed::Reader;", &["store"]),
-        ("let at = crate::clock::now();", &["clock"]),
-        (
-            "use crate::{\n    model::{Task, id::X},\n    tmux,\n};",
-            &["model", "tmux"],
-        ),
-        ("use crate::x::y;", &[]),
-        ("//! [`crate::store::feed`]\n/// crate::wire\n", &[]),
-        (&before, &[]),
-        // Code after test-only items is checked too.
-        (&behind, &["wire"]),
-        (
-            "#[cfg(test)]\nuse crate::store::feed::Reader;\nuse crate::wire;\n",
-            &["wire"],
-        ),
-        ("#[cfg(test)]\nmod tests;\nuse crate::wire;\n", &["wire"]),
-        (
-            "#[cfg(test)]\nuse crate::{\n    feed,\n    clock,\n};\nuse crate::wire;\n",
-            &["wire"],
-        ),
-        (
-            "#[cfg(test)]\n#[expect(dead_code, reason = \"x\")]\nfn a() {\n    crate::store::feed::a();\n}\nuse crate::wire;\n",
-            &["wire"],
-        ),
-        (
-            "impl A {\n    #[cfg(test)]\n    fn a(\n        b: u8,\n    ) -> u8 {\n        crate::store::feed::a()\n    }\n\n    fn b() {\n        crate::wire::b()\n    }\n}\n",
-            &["wire"],
-        ),
-    ];
-    for (code, expected) in cases {
+    // Code after test-only items is checked too.
+    for [code, expected] in rows(
+        r#"
+        use crate::store::feed::Reader; => store
+        let at = crate::clock::now(); => clock
+        use crate::{\n    model::{Task, id::X},\n    tmux,\n}; => model tmux
+        use crate::x::y; => -
+        //! [`crate::store::feed`]\n/// crate::wire\n => -
+        fn a() {}\n#[cfg(test)]\nmod tests {\n    use crate::store::feed;\n}\n => -
+        #[cfg(test)]\nmod tests {\n    use crate::store::feed;\n}\nuse crate::wire;\n => wire
+        #[cfg(test)]\nuse crate::store::feed::Reader;\nuse crate::wire;\n => wire
+        #[cfg(test)]\nmod tests;\nuse crate::wire;\n => wire
+        #[cfg(test)]\nuse crate::{\n    feed,\n    clock,\n};\nuse crate::wire;\n => wire
+        #[cfg(test)]\n#[expect(dead_code, reason = "x")]\nfn a() {\n    crate::store::feed::a();\n}\nuse crate::wire;\n => wire
+        impl A {\n    #[cfg(test)]\n    fn a(\n        b: u8,\n    ) -> u8 {\n        crate::store::feed::a()\n    }\n\n    fn b() {\n        crate::wire::b()\n    }\n}\n => wire
+        "#,
+    ) {
         let source = Source {
             name: "src/x/mod.rs".to_owned(),
             module: "x".to_owned(),
-            code: code_of(code),
+            code: code_of(&code.replace(r"\n", "\n")),
         };
-        let found = imports(&source);
-        assert!(found.iter().eq(expected), "{code}: {found:?}");
+        let found = Vec::from_iter(imports(&source)).join(" ");
+        assert_eq!(found, expected.trim_matches('-'), "{code}");
     }
 }

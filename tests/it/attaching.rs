@@ -16,8 +16,7 @@ fn outside_tmux_it_attaches_and_inside_it_switches() {
     world.run("web", "exec sleep 1000");
     let (program, socket) = (World::program().display(), world.server_socket());
     // A pane of another server.
-    let attach = format!("env -u TMUX '{program}' -S '{socket}' attach api");
-    world.tmux(["-L", "terminal", "new-session", "-d", &attach]);
+    world.open_terminal("80x24", &format!("'{program}' -S '{socket}' attach api"));
     until_on_terminals(&world, &["work api"]);
     world.end_terminal();
     until_on_terminals(&world, &[]);

@@ -17,35 +17,31 @@ fn is_empty(world: &World, folder: &str) -> bool {
 
 /// Checks that a command says this, with its own name before.
 #[track_caller]
-fn fails(world: &World, options: &[&str], command: &[&str], code: i32, why: &str) {
-    let output = world.task([options, command].concat());
-    output.fails(code, &format!("tmux-task: {}: {why}", command[0]));
+fn fails(world: &World, options: &str, command: &str, code: i32, why: &str) {
+    let name = command.split(' ').next().unwrap();
+    let output = world.call(&format!("{options} {command}"));
+    output.fails(code, &format!("tmux-task: {name}: {why}"));
+}
+
+/// Checks that commands say nothing and succeed.
+#[track_caller]
+fn are_silent(world: &World, commands: &str) {
+    for command in commands.split('|') {
+        let output = world.call(command);
+        assert_eq!((output.ok(), output.err.as_str()), ("", ""), "{command}");
+    }
 }
 
 #[test]
 fn without_a_session_commands_have_nothing_to_do_or_miss_it() {
+    const MISS_IT: &str =
+        "ls|ls --json|logs api|logs api -f|search x|wait api|kill api|kill-all|kill-all --yes";
     let world = World::new();
-    for args in [&["daemon", "stop"][..], &["daemon", "stop", "--cleanup"]] {
-        let output = world.task(args);
-        assert_eq!((output.ok(), output.err.as_str()), ("", ""), "{args:?}");
-    }
+    are_silent(&world, "daemon stop|daemon stop --cleanup");
     let check = || {
-        for args in [&["status"][..], &["prune"]] {
-            let output = world.task(args);
-            assert_eq!((output.ok(), output.err.as_str()), ("", ""), "{args:?}");
-        }
-        for args in [
-            &["ls"][..],
-            &["ls", "--json"],
-            &["logs", "api"],
-            &["logs", "api", "-f"],
-            &["search", "x"],
-            &["wait", "api"],
-            &["kill", "api"],
-            &["kill-all"],
-            &["kill-all", "--yes"],
-        ] {
-            fails(&world, &[], args, 3, NO_SESSION);
+        are_silent(&world, "status|prune");
+        for command in MISS_IT.split('|') {
+            fails(&world, "", command, 3, NO_SESSION);
         }
     };
     check();
@@ -67,21 +63,14 @@ fn without_a_session_commands_have_nothing_to_do_or_miss_it() {
 fn a_folder_that_is_missing_is_named() {
     let world = World::new();
     let nowhere = world.path("nowhere");
-    let socket = nowhere.join("s").display().to_string();
+    let nowhere = nowhere.display();
     let why = format!(
-        "there is no folder {} for the tmux server's socket\n\
-         hint: make it, or name another path with -S",
-        nowhere.display()
+        "there is no folder {nowhere} for the tmux server's socket\n\
+         hint: make it, or name another path with -S"
     );
-    for command in [
-        &["run", "api", "--", "true"][..],
-        &["daemon", "--detach"],
-        &["daemon"],
-        &["feed", "--follow"],
-        &["ls"],
-        &["kill", "api"],
-    ] {
-        fails(&world, &["-S", &socket], command, 1, &why);
+    let all = "run api -- true|daemon --detach|daemon|feed --follow|ls|kill api";
+    for command in all.split('|') {
+        fails(&world, &format!("-S {nowhere}/s"), command, 1, &why);
     }
     assert!(is_empty(&world, "state"));
 
@@ -104,15 +93,13 @@ fn a_task_that_is_not_there_is_missed() {
     world.run("api", "exec sleep 1000");
     for command in ["kill", "logs"] {
         for name in ["ap", "api2", "@999", "work", "%0", ""] {
-            let why = format!(
-                "no task `{name}` in session `work`\n\
-                 hint: `tmux-task ls` lists them"
-            );
-            fails(&world, &[], &[command, name], 3, &why);
+            let why =
+                format!("no task `{name}` in session `work`\nhint: `tmux-task ls` lists them");
+            fails(&world, "", &format!("{command} '{name}'"), 3, &why);
         }
     }
     let why = "no task `web` in session `work`\nhint: `tmux-task run web -- COMMAND` starts it";
-    fails(&world, &[], &["run", "web"], 3, why);
+    fails(&world, "", "run web", 3, why);
     // To start a daemon is no help for one who wants to stop it.
     world.task(["daemon", "stop"]).ok();
     let why = "tmux-task: daemon stop: no daemon runs for session `work`";
@@ -123,9 +110,7 @@ fn a_task_that_is_not_there_is_missed() {
 fn bad_task_names_are_refused_before_tmux_is_touched() {
     let world = World::new();
     let long = "x".repeat(41);
-    let names = [
-        "", ".a", "-a", "_a", "a b", "a:b", "é", "a\n", "a#{q}", &long,
-    ];
+    let names = ["", "_a", "a:b", "é", "a\n", "a#{q}", &long];
     let names = names.map(|name| vec![name, "--", "exit 0"]);
     let lines = [vec!["--", "", "exit 0"], vec!["a", "--", " ", "x"]];
     for words in names.into_iter().chain(lines) {
@@ -134,10 +119,10 @@ fn bad_task_names_are_refused_before_tmux_is_touched() {
         assert_eq!(ended, (2, ""), "{words:?} {output}");
     }
     let why = "no command given for task `a`";
-    fails(&world, &[], &["run", "a", "--", " "], 2, why);
+    fails(&world, "", "run a -- ' '", 2, why);
     let why =
         "`a b` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit";
-    fails(&world, &[], &["run", "a b", "--", "exit 0"], 2, why);
+    fails(&world, "", "run 'a b' -- 'exit 0'", 2, why);
     assert!(is_empty(&world, "tmux"));
     world.task(["daemon", "status"]).fails_with(3);
 }
@@ -146,36 +131,22 @@ fn bad_task_names_are_refused_before_tmux_is_touched() {
 fn session_names_that_tmux_would_change_are_usage_errors() {
     let mut world = World::new();
     for name in ["a.b", "a:b"] {
-        for command in [
-            &["ls"][..],
-            &["status"],
-            &["run", "a", "--", "true"],
-            &["daemon"],
-            &["feed"],
-            &["prune"],
-        ] {
+        for command in "ls|status|run a -- true|daemon|feed|prune".split('|') {
             let why = format!("session `{name}` of --session: tmux allows neither `.` nor `:`");
-            fails(&world, &["--session", name], command, 2, &why);
+            fails(&world, &format!("--session {name}"), command, 2, &why);
         }
     }
     world.task(["-s", "", "ls"]).fails_with(2);
+    world.task(["-s", "a.b", "doctor"]).fails_with(2);
     world.set("TMUX_TASK_SESSION", "a.b");
     let why = "session `a.b` of $TMUX_TASK_SESSION: tmux allows neither `.` nor `:`";
-    fails(&world, &[], &["ls"], 2, why);
+    fails(&world, "", "ls", 2, why);
 }
 
 #[test]
 fn session_names_may_be_odd_otherwise() {
     let world = World::new();
-    for name in [
-        "-dash",
-        "two words",
-        " blanks around ",
-        "§ 日本",
-        "a*b",
-        "{last}",
-        "#{pid}",
-    ] {
+    for name in "-dash|two words| blanks around |§ 日本|a*b|{last}|#{pid}".split('|') {
         let argument = format!("--session={name}");
         let task = |args: &[&str]| world.task([&[&*argument], args].concat());
         // It ends when it is asked to.
@@ -196,28 +167,20 @@ fn session_names_may_be_odd_otherwise() {
 
 #[test]
 fn usage_errors_are_two_lines_and_exit_2() {
+    const WRONG: &str = "nonsense|ls --nonsense|run|restart|run api echo|run api --env A -- true|kill|logs|\
+        logs api -n many|feed --after x|feed --kind x|feed --type x|feed --format x|daemon --interval soon|\
+        daemon --detach --stdout";
+    const CONSUMERS: &str = "--consumer pi|-f --auto-ack|-f --take-over|-f --from now|-f --consumer pi --after 3|\
+        -f --consumer pi --from then|-f --consumer ../pi|-f --consumer ''";
     let world = World::new();
-    for args in [
-        &["nonsense"][..],
-        &["ls", "--nonsense"],
-        &["run"],
-        &["restart"],
-        &["run", "api", "echo"],
-        &["run", "api", "--env", "A", "--", "true"],
-        &["kill"],
-        &["logs"],
-        &["logs", "api", "-n", "many"],
-        &["feed", "--after", "x"],
-        &["feed", "--kind", "x"],
-        &["feed", "--type", "x"],
-        &["feed", "--format", "x"],
-        &["daemon", "--interval", "soon"],
-        &["daemon", "--detach", "--stdout"],
-    ] {
-        let output = world.task(args);
+    for line in WRONG.split('|') {
+        let output = world.call(line);
         output.fails_so(2, "tmux-task: usage: ").says("\nhint: ");
         let n_lines = output.err.lines().count();
         assert_eq!((n_lines, output.out.as_str()), (2, ""), "{output}");
+    }
+    for args in CONSUMERS.split('|') {
+        world.call(&format!("feed {args}")).fails_with(2);
     }
     let why = "unexpected argument '--nonsense' found\nhint: see `tmux-task ls --help`";
     let output = world.task(["ls", "--nonsense"]);
@@ -226,22 +189,11 @@ fn usage_errors_are_two_lines_and_exit_2() {
 
 #[test]
 fn help_and_version_are_results() {
+    // A command is missing in some.
+    const ASK: &str = "--help|-h|help||-s work|consumer|run --help|daemon -h|daemon stop --help|feed --help|replay -h";
     let world = World::new();
-    for args in [
-        &["--help"][..],
-        &["-h"],
-        &["help"],
-        // A command is missing.
-        &[],
-        &["-s", "work"],
-        &["consumer"],
-        &["run", "--help"],
-        &["daemon", "-h"],
-        &["daemon", "stop", "--help"],
-        &["feed", "--help"],
-        &["replay", "-h"],
-    ] {
-        let output = world.task(args);
+    for line in ASK.split('|') {
+        let output = world.call(line);
         has(output.ok(), "Usage: tmux-task");
         assert_eq!(output.err, "");
     }
@@ -255,20 +207,10 @@ fn a_directory_that_is_not_there_is_said() {
     let file = world.path("file").display().to_string();
     fs::write(&file, "").unwrap();
     let not_one = format!("`{file}` is not a directory to run in");
-    for (cwd, why) in [
-        (
-            "nowhere",
-            "cannot run in nowhere: No such file or directory",
-        ),
-        (&file, &not_one),
-    ] {
-        fails(
-            &world,
-            &[],
-            &["run", "api", "--cwd", cwd, "--", "true"],
-            1,
-            why,
-        );
+    let none = "cannot run in nowhere: No such file or directory";
+    for (cwd, why) in [("nowhere", none), (&file, &not_one)] {
+        let run = format!("run api --cwd {cwd} -- true");
+        fails(&world, "", &run, 1, why);
     }
 }
 
@@ -277,26 +219,26 @@ fn a_directory_that_is_not_there_is_said() {
 #[test]
 fn a_tmux_that_is_missing_too_old_or_another_program_is_said_and_starts_nothing() {
     let mut world = World::new();
-    let run = &["run", "api", "--", "true"][..];
+    let run = "run api -- true";
     let missing = "could not start `/no/such/tmux`: No such file or directory\n\
                    hint: install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX";
-    let nowhere = ["--tmux", "/no/such/tmux"];
-    for command in [run, &["daemon"]] {
-        fails(&world, &nowhere, command, 1, missing);
+    let nowhere = "--tmux /no/such/tmux";
+    for command in [run, "daemon"] {
+        fails(&world, nowhere, command, 1, missing);
     }
     let old = world.script("old-tmux", "#!/bin/sh\necho 'tmux 3.1c'\n");
     let why = "tmux 3.1c is too old, 3.2 or newer is needed\n\
                hint: name a newer one with --tmux or $TMUX_TASK_TMUX";
-    fails(&world, &["--tmux", old.to_str().unwrap()], run, 1, why);
+    fails(&world, &format!("--tmux {}", old.display()), run, 1, why);
     let hint = "hint: name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX";
     for program in ["/bin/echo", "true", "false"] {
         let said =
             format!("`{program}` is not tmux: `-V` does not print a version of tmux\n{hint}");
-        for command in [run, &["ls"], &["daemon"]] {
-            fails(&world, &["--tmux", program], command, 1, &said);
+        for command in [run, "ls", "daemon"] {
+            fails(&world, &format!("--tmux {program}"), command, 1, &said);
         }
         world.set("TMUX_TASK_TMUX", program);
-        fails(&world, &[], run, 1, &said);
+        fails(&world, "", run, 1, &said);
         world.set("TMUX_TASK_TMUX", "");
     }
     world.task(["daemon", "status"]).fails(
@@ -304,6 +246,10 @@ fn a_tmux_that_is_missing_too_old_or_another_program_is_said_and_starts_nothing(
         "tmux-task: daemon status: no daemon runs for session `work`\n\
          hint: start one with `tmux-task daemon --detach`",
     );
+    world.run("api", "exec sleep 1000");
+    world.task(["ls"]).ok();
+    // Beside a daemon that makes it unnecessary, too.
+    fails(&world, nowhere, "ls", 1, missing);
 }
 
 #[test]
@@ -336,54 +282,6 @@ fn a_bad_configuration_names_file_line_and_key() {
 }
 
 #[test]
-fn a_folder_that_is_a_trap_is_refused() {
-    let mut world = World::new();
-    let link = world.path("link");
-    world.daemon();
-    let socket = link.join(world.socket().file_name().unwrap());
-    world.task(["daemon", "stop"]).ok();
-    std::os::unix::fs::symlink(world.path("run"), &link).unwrap();
-    world.set("TMUX_TASK_RUNTIME_DIR", link.to_str().unwrap());
-    let why = format!(
-        "refused to talk to what listens at {}: {} is a symbolic link; set TMUX_TASK_RUNTIME_DIR to a folder \
-         of yours",
-        socket.display(),
-        link.display()
-    );
-    fails(&world, &[], &["daemon"], 1, &why);
-}
-
-#[test]
-fn ls_is_a_table_of_all_tasks() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    let api = world.run("api", &format!("echo up; {}", gate.wait()));
-    let lint = world.run("lint", "echo '3 errors'; exit 2");
-    world.run("lint", "echo '4 errors'; exit 2");
-    world.until_shows(&api, "up");
-    world.until("its end", |records| {
-        codes(records, "lint").last() == Some(&(2, 2))
-    });
-    let table = world.task(["ls"]);
-    let rows = table.ok().lines().map(|line| {
-        let cells = line.split("  ").map(str::trim);
-        cells.filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
-    });
-    let rows: Vec<Vec<&str>> = rows.collect();
-    let columns = "ID|NAME|STATE|CODE|RUN|AGE|COMMAND|LAST LINE";
-    assert_eq!(rows[0].join("|"), columns);
-    assert_eq!(rows[1][..5], [api.as_str(), "api", "running", "-", "1"]);
-    assert_eq!(rows[1].last(), Some(&"up"));
-    assert_eq!(rows[2][..5], [lint.as_str(), "lint", "exited", "2", "2"]);
-    assert_eq!(rows[2][6..], ["echo '4 errors'; exit 2", "4 errors"]);
-    let failed = "tmux: 2 tasks · 1 failed\n";
-    assert_eq!(world.task(["status"]).ok(), failed);
-    // Without a daemon as well.
-    world.task(["daemon", "stop"]).ok();
-    assert_eq!(world.task(["status"]).ok(), failed);
-}
-
-#[test]
 fn logs_are_the_lines_of_the_present_run() {
     let world = World::new();
     world.run("api", "echo first; seq 1 100");
@@ -409,36 +307,11 @@ fn a_file_that_is_no_socket_is_left_alone() {
     let world = World::new();
     let file = world.path("precious");
     fs::write(&file, "text").unwrap();
-    let path = file.to_str().unwrap();
-    for command in [&["run", "api", "--", "true"][..], &["ls"], &["daemon"]] {
-        let refused = world.task([&["-S", path], command].concat());
+    for command in ["run api -- true", "ls", "daemon"] {
+        let refused = world.call(&format!("-S {} {command}", file.display()));
         refused.fails_so(1, "").says("is not a tmux socket");
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "text");
-}
-
-#[test]
-fn a_stale_socket_is_no_daemon() {
-    let world = World::new();
-    world.daemon();
-    world.kill_daemon();
-    assert_eq!(world.task(["daemon", "status"]).code, 3);
-    world.daemon();
-    assert_eq!(world.daemon_status()["sessionName"], "work");
-}
-
-#[test]
-fn many_commands_at_once_start_one_daemon() {
-    let world = World::new();
-    let mut streams: Vec<_> = (0..6).map(|_| world.start(["feed", "--follow"])).collect();
-    for stream in &streams {
-        assert_eq!(stream.record()["kind"], "hello");
-    }
-    assert_eq!(world.daemon_status()["readers"], 6);
-    world.task(["daemon", "stop"]).ok();
-    for stream in &mut streams {
-        assert_eq!(stream.wait(), 0);
-    }
 }
 
 #[test]
@@ -453,20 +326,33 @@ fn ls_lists_only_what_is_asked_for() {
     world.until_delivered("exited", "lint");
     world.until_delivered("exited", "build");
     for (args, expected) in [
-        (&[][..], &["api", "lint", "build", "deploy"][..]),
-        (&["--failed"], &["lint"]),
-        (&["--waiting"], &["deploy"]),
-        (&["--running"], &["api"]),
-        (&["--running", "--waiting"], &["api", "deploy"]),
-        (&["PL"], &["deploy"]),
-        (&["sleep"], &["api"]),
-        (&["--failed", "api"], &[]),
+        ("", "api lint build deploy"),
+        ("--failed", "lint"),
+        ("--waiting", "deploy"),
+        ("--running", "api"),
+        ("--running --waiting", "api deploy"),
+        ("PL", "deploy"),
+        ("sleep", "api"),
+        ("--failed api", ""),
     ] {
-        let view = world.json([&["ls", "--json"], args].concat());
-        assert_eq!(names(&view["tasks"]), expected, "{args:?}");
+        let view = world.call(&format!("ls --json {args}")).json();
+        assert_eq!(names(&view["tasks"]).join(" "), expected, "{args}");
     }
     let all = world.task(["ls", "--all", "nothing"]);
     assert_eq!(all.ok(), "");
     let shown = world.task(["ls", "--failed"]);
     assert_eq!(shown.ok().lines().count(), 2, "{shown}");
+    let cells: Vec<&str> = shown
+        .ok()
+        .lines()
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert_eq!(cells[1..5], ["lint", "exited", "2", "1"]);
+    assert_eq!(cells[6..], ["exit", "2"]);
+    has(world.task(["status"]).ok(), "1 failed");
+    // Without a daemon as well.
+    world.task(["daemon", "stop"]).ok();
+    has(world.task(["status"]).ok(), "1 failed");
 }

@@ -298,25 +298,6 @@ fn what_cannot_be_acknowledged_ends_the_stream() {
 }
 
 #[test]
-fn two_hundred_consumers_at_once_have_their_acknowledgements_kept() {
-    let world = with_twelve();
-    let names: Vec<String> = (0..200).map(|n| format!("c{n:03}")).collect();
-    let sockets: Vec<UnixStream> = names.iter().map(|name| connect(&world, name)).collect();
-    // Acknowledged at once, before a record was read.
-    for (n, socket) in (0..).zip(&sockets) {
-        writeln!(&*socket, "{{\"ack\":{}}}", n % 13).unwrap();
-    }
-    for (n, socket) in (0..).zip(&sockets) {
-        check_confirmed(socket, n % 13);
-    }
-    world.kill_daemon();
-    world.daemon();
-    let expected = names.into_iter().zip(0..);
-    let expected = expected.map(|(name, n)| (name, n % 13, 12 - n % 13));
-    assert_eq!(listed(&world), expected.collect::<Vec<_>>());
-}
-
-#[test]
 fn a_consumer_starts_where_it_is_told_and_moves_by_itself_if_it_is_told() {
     let world = with_twelve();
     let now = consume(&world, "now", &["--from", "now"]);
@@ -418,38 +399,4 @@ fn consumers_are_listed_and_removed_with_and_without_a_daemon() {
         .says("no consumer `nope`")
         .says("no consumer `neither`");
     until_listed(&world, &[]);
-}
-
-#[test]
-fn usage_is_checked() {
-    let world = World::new();
-    for args in [
-        &["--consumer", "pi"][..],
-        &["--follow", "--auto-ack"],
-        &["--follow", "--take-over"],
-        &["--follow", "--from", "now"],
-        &["--follow", "--consumer", "pi", "--after", "3"],
-        &["--follow", "--consumer", "pi", "--from", "then"],
-        &["--follow", "--consumer", "../pi"],
-        &["--follow", "--consumer", ""],
-    ] {
-        world.task([&["feed"], args].concat()).fails_with(2);
-    }
-}
-
-#[test]
-fn a_feed_that_was_created_again_is_read_from_its_first_record() {
-    let world = with_twelve();
-    let mut harness = consume_all(&world, "pi", range(1, 12));
-    acknowledge(&mut harness, 9);
-    harness.kill();
-    world.task(["daemon", "stop"]).ok();
-    for name in ["feed.jsonl", "session.json"] {
-        fs::remove_file(world.state("work").join(name)).unwrap();
-    }
-    world.daemon();
-    world.run("web", "exec sleep 1000");
-    world.until_deliveries(1);
-    let seqs = until_live(&consume(&world, "pi", &[]));
-    assert_eq!(seqs.first(), Some(&1));
 }

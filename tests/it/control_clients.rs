@@ -227,13 +227,3 @@ fn what_exists_before_a_daemon_is_no_news_to_it_although_its_first_clients_are_l
         show(&records)
     );
 }
-
-/// With a killed server the same words are true.
-#[test]
-fn a_server_that_is_killed_is_told_at_once() {
-    let world = World::new();
-    world.run("api", "exec sleep 100000");
-    world.until_delivered("started", "api");
-    kill_process(world.server(), Signal::KILL).unwrap();
-    world.until_delivered("disappeared", "api");
-}

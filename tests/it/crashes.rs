@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::runs::codes;
-use crate::support::{Dice, Running, World, all_told, event, has_ended, story};
+use crate::support::{Dice, Running, World, all_told, argv, event, has_ended, story};
 
 /// A death that is put back into tmux's record: the state if a daemon is killed after it wrote the event
 /// and before it cut the record. tmux 3.8 does not report the processes of dead panes.
@@ -15,7 +15,7 @@ fn a_recorded_death_that_was_not_cleared_is_reported_once_also_without_its_proce
     for tells_process in [true, false] {
         let world = World::new();
         let gate = world.gate("gate");
-        let window = world.run("api", &format!("{}; exit 3", gate.wait()));
+        let window = world.run("api", &format!("{gate}; exit 3"));
         world.until_deliveries(1);
         world.look();
         let saved = world.state("work").join("session.json");
@@ -26,13 +26,7 @@ fn a_recorded_death_that_was_not_cleared_is_reported_once_also_without_its_proce
         let before = world.until("its next run", |records| {
             story(records).contains(&"started api again".into()) && all_told(records)
         });
-        let count = [
-            "show-options",
-            "-qv",
-            "-t",
-            "=work:",
-            "@tmux_task_death_count",
-        ];
+        let count = argv("show-options -qv -t =work: @tmux_task_death_count");
         assert_eq!(world.tmux(count), "1");
         let task = &event(&before, "exited", "api")["task"];
         let pane = task["paneId"].as_str().unwrap();

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use crate::runs::codes;
 use crate::support::{
-    Gate, Output, World, all_told, begins, events, events_of, has, has_ended, has_event, names,
-    story, texts,
+    Output, World, all_told, begins, events, has, has_event, names, story, texts,
 };
 
 #[test]
@@ -34,16 +33,6 @@ fn existing_tasks_are_the_baseline_of_which_a_question_is_reported() {
     assert_eq!(status.ok(), "tmux: 4 tasks · 1 needs you · 1 failed\n");
     let story = story(&world.finish());
     assert_eq!((&*story[0], story.len()), ("input ask Proceed? [y/N]", 2));
-}
-
-#[test]
-fn the_first_task_of_a_new_session_is_reported() {
-    let world = World::new();
-    world.task(["daemon", "status"]).fails_with(3);
-    let gate = world.gate("gate");
-    world.run("first", &gate.wait());
-    let records = world.until_deliveries(1);
-    assert_eq!(story(&records)[0], "started first");
 }
 
 #[test]
@@ -124,19 +113,6 @@ fn status_describes_the_daemon() {
 }
 
 #[test]
-fn stop_stops_the_daemon_and_not_the_tasks() {
-    let world = World::new();
-    let window = world.run("api", "exec sleep 1000");
-    world.until_deliveries(1);
-    let daemon = world.daemon_pid();
-    world.task(["daemon", "stop"]).ok();
-    world.until_true("the process is gone", || has_ended(daemon));
-    assert_eq!(world.shown(&window, "#{pane_dead}"), "0");
-    let why = "tmux-task: daemon stop: no daemon runs for session `work`";
-    world.task(["daemon", "stop"]).fails(3, why);
-}
-
-#[test]
 fn stop_with_cleanup_ends_a_session_in_which_nothing_is_active() {
     let world = World::new();
     let until_dead = |run: i64| {
@@ -211,43 +187,6 @@ fn sigterm_ends_it_cleanly_and_takes_its_things_out_of_tmux() {
 }
 
 #[test]
-fn two_daemons_on_one_server_leave_each_other_alone() {
-    let world = World::new();
-    let (a, b) = (world.gate("a"), world.gate("b"));
-    let ring = |gate: &Gate| format!("while {}; do printf '\\a'; done", gate.wait());
-    world.run_in("one", "api", &ring(&a));
-    let window = world.run_in("two", "api", &ring(&b));
-    // The second daemon also finds the first one's session.
-    for session in ["one", "two"] {
-        world.until_of(&["-s", session], "its start", |records| {
-            events(records).len() == 1 && all_told(records)
-        });
-    }
-    let ring = |gate: &Gate, session: &str, n: usize| {
-        gate.open();
-        world.until_of(&["-s", session], "its bell", |records| {
-            events_of(records, "notify").len() == n
-        })
-    };
-    ring(&a, "one", 1);
-    ring(&b, "two", 1);
-
-    world.task(["-s", "one", "daemon", "stop"]).ok();
-    assert_eq!(ours(&world, "one"), (true, true, false));
-    assert_eq!(ours(&world, "two"), ALL);
-    let count = || world.window_option(&window, "@tmux_task_bells");
-    assert_eq!(count(), format!("{window} 1"));
-    let records = ring(&b, "two", 2);
-    let events = events(&records);
-    assert_eq!(events.last().unwrap()["task"]["bellCount"], 2);
-    assert!(events.iter().all(|event| event["sessionName"] == "two"));
-
-    world.task(["-s", "two", "daemon", "stop"]).ok();
-    assert_eq!(ours(&world, "two"), NONE);
-    assert_eq!(count(), format!("{window} 2"));
-}
-
-#[test]
 fn hooks_go_also_when_the_session_went_first() {
     let world = World::new();
     world.tmux(["new-session", "-d", "-s", "keep", "exec sleep 1000"]);
@@ -283,18 +222,12 @@ fn the_first_command_starts_a_daemon_unless_that_is_forbidden() {
     world.until_ended(&window);
     assert_eq!(world.task(["daemon", "status"]).code, 3);
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    for args in [
-        &["feed", "--follow"][..],
-        &["ls"],
-        &["logs", "api"],
-        &["send", "api", "x"],
-        &["kill", "api"],
-        &["run", "api", "--", "true"],
-    ] {
+    for line in "feed --follow|ls|logs api|send api x|kill api|run api -- true".split('|') {
         let why = "no daemon runs for session `work`, and $TMUX_TASK_NO_AUTOSTART keeps commands from \
                    starting one\nhint: start one with `tmux-task daemon --detach`";
-        let why = format!("tmux-task: {}: {why}", args[0]);
-        world.task(args).fails(3, &why);
+        let command = line.split(' ').next().unwrap();
+        let why = format!("tmux-task: {command}: {why}");
+        world.call(line).fails(3, &why);
     }
     assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
     world.set("TMUX_TASK_NO_AUTOSTART", "");
@@ -320,11 +253,7 @@ fn events_are_reported_however_long_the_interval_is() {
     let world = World::new();
     world.daemon_with(&["--interval", "1h"]);
     let (ring, ask) = (world.gate("ring"), world.gate("ask"));
-    let line = format!(
-        "{}; printf '\\a'; {}; read -r -p 'Proceed? [y/N] ' _; exit 3",
-        ring.wait(),
-        ask.wait()
-    );
+    let line = format!("{ring}; printf '\\a'; {ask}; read -r -p 'Proceed? [y/N] ' _; exit 3");
     world.run("api", &line);
     world.until_deliveries(1);
     ring.open();
@@ -336,20 +265,6 @@ fn events_are_reported_however_long_the_interval_is() {
     let records = world.finish();
     let told = ["started", "notify", "input", "inputResolved", "exited"];
     assert_eq!(types(&records, "api"), told);
-}
-
-#[test]
-fn a_server_that_is_terminated_ends_with_a_daemon_attached() {
-    let world = World::new();
-    world.run("api", "exec sleep 1000");
-    world.until_deliveries(1);
-    let server = world.server();
-    world.tmux(["kill-server"]);
-    world.until_true("the server is gone", || has_ended(server));
-    world.until("what became of the task", |records| {
-        story(records).contains(&"disappeared api -".to_owned()) && all_told(records)
-    });
-    assert_eq!(world.daemon_status()["exists"], false);
 }
 
 /// The types of a task's events.

@@ -294,7 +294,7 @@ fn who_has_killed_a_run_is_said_unless_we_have() {
     }
     // Nobody waits: the message is for the agent.
     let gate = world.gate("told");
-    let line = format!("{}; echo one; kill -KILL $$", gate.wait());
+    let line = format!("{gate}; echo one; kill -KILL $$");
     world.run("told", &line);
     gate.open();
     let records = world.until_delivered("exited", "told");
@@ -319,18 +319,19 @@ fn who_has_killed_a_run_is_said_unless_we_have() {
 fn the_signal_is_the_tasks_or_the_commands() {
     let world = World::new();
     let line = python(&world, "telling.py", TELLING);
-    for (options, kill, signals) in [
-        (&[] as &[&str], &["api"] as &[&str], "got SIGTERM"),
-        (&["--stop-signal", "INT"], &["api"], "got SIGINT"),
-        (&[], &["api", "--signal", "INT"], "got SIGINT"),
-        (
-            &["--stop-signal", "USR1"],
-            &["api", "--signal", "SIGTERM"],
-            "got SIGTERM",
-        ),
+    for (stop_signal, signal, signals) in [
+        ("", "", "got SIGTERM"),
+        ("INT", "", "got SIGINT"),
+        ("", "INT", "got SIGINT"),
+        ("USR1", "SIGTERM", "got SIGTERM"),
     ] {
-        run_until_ready(&world, options, "api", &line);
-        let killed = killed(&world, kill);
+        let option = |name: &'static str, value: &'static str| match value {
+            "" => Vec::new(),
+            value => vec![name, value],
+        };
+        run_until_ready(&world, &option("--stop-signal", stop_signal), "api", &line);
+        let kill = [vec!["api"], option("--signal", signal)].concat();
+        let killed = killed(&world, &kill);
         assert_eq!(killed[0]["exitCode"], 7, "{killed}");
         let preview = last_preview(&world, "api");
         assert!(preview.trim_end().ends_with(signals), "{preview}");
@@ -358,6 +359,8 @@ fn a_line_is_over_when_it_is_ended_whatever_traps_it_has() {
     let function = "f() { trap 'echo $1; return 0' TERM; PROGRAM & wait; touch next; }; f one";
     let in_loop = "trap 'break' TERM; while :; do PROGRAM & wait; done";
     let in_shell = "exec 2>/dev/null; trap '' TERM; (PROGRAM; touch next)";
+    let hung_up = "trap 'echo $?; exit' HUP; PROGRAM & wait";
+    let at_exit = "c=1; n=2; trap 'echo $c $n' EXIT; PROGRAM";
     let cases = [
         ("PROGRAM & wait", "TERM", 143, ""),
         ("trap : TERM; PROGRAM", "TERM", 0, ""),
@@ -366,20 +369,10 @@ fn a_line_is_over_when_it_is_ended_whatever_traps_it_has() {
         ("trap '' TERM; PROGRAM", "TERM", 0, ""),
         ("trap '' TERM; PROGRAM & wait", "TERM", 143, ""),
         (twice, "INT", 3, "2\n"),
-        (
-            "trap 'echo $?; exit' HUP; PROGRAM & wait",
-            "HUP",
-            129,
-            "129\n",
-        ),
+        (hung_up, "HUP", 129, "129\n"),
         (function, "TERM", 143, "one\n"),
         (in_loop, "TERM", 143, ""),
-        (
-            "c=1; n=2; trap 'echo $c $n' EXIT; PROGRAM",
-            "TERM",
-            0,
-            "1 2\n",
-        ),
+        (at_exit, "TERM", 0, "1 2\n"),
         (in_shell, "TERM", 137, ""),
     ];
     for (run, (line, signal, code, said)) in (1..).zip(cases) {
@@ -585,13 +578,6 @@ fn another_users_process_is_named_and_its_window_stays() {
 }
 
 #[test]
-fn two_interrupts_kill_what_is_left_and_one_does_not() {
-    let world = World::new();
-    let kill = interrupt_twice(&world, || ());
-    assert_eq!(kill.record()["killed"][0]["exitSignal"], "SIGKILL");
-}
-
-#[test]
 fn an_interrupt_while_the_last_run_ends_is_one_of_the_wait_for_the_next() {
     let world = World::new();
     let gate = world.gate("stop");
@@ -612,13 +598,18 @@ fn an_interrupt_while_the_last_run_ends_is_one_of_the_wait_for_the_next() {
 
 /// Whoever ends a run waits for its processes, not for its window.
 #[test]
-fn a_run_whose_session_is_ended_is_waited_for_all_the_same() {
-    for goes in ["kill-session", "kill-server"] {
+fn two_interrupts_kill_what_is_left_and_one_does_not_also_if_the_session_is_ended() {
+    for goes in ["", "kill-session", "kill-server"] {
         let world = World::new();
-        interrupt_twice(&world, || {
-            world.tmux([goes]);
-            world.until_delivered("disappeared", "stub");
+        let kill = interrupt_twice(&world, || {
+            if !goes.is_empty() {
+                world.tmux([goes]);
+                world.until_delivered("disappeared", "stub");
+            }
         });
+        if goes.is_empty() {
+            assert_eq!(kill.record()["killed"][0]["exitSignal"], "SIGKILL");
+        }
     }
 }
 
@@ -685,35 +676,6 @@ fn a_followed_run_that_reaches_its_time_limit_is_code_124() {
 }
 
 #[test]
-fn down_ends_each_task_before_what_it_needs() {
-    let world = World::new();
-    let order = world.path("order");
-    let mut file = String::new();
-    for (name, after) in [("db", ""), ("api", "'db'"), ("web", "'api'")] {
-        let line = format!(
-            "trap \"echo $TMUX_TASK_NAME stops >>{0}; sleep 0.2; echo $TMUX_TASK_NAME stopped >>{0}; \
-             exit 0\" TERM; echo ready; while :; do sleep 0.05; done",
-            order.display()
-        );
-        file.push_str(&format!(
-            "[tasks.{name}]\ncommand = '''{line}'''\nready = \"ready\"\nafter = [{after}]\n"
-        ));
-    }
-    fs::write(world.project().join("tmux-task.toml"), file).unwrap();
-    world.task(["up", "--wait"]).ok();
-    let down = world.task(["down"]);
-    let names = down
-        .ok()
-        .lines()
-        .map(|line| line.split_once(" (").unwrap().1);
-    assert_eq!(names.collect::<Vec<_>>(), ["web)", "api)", "db)"]);
-    assert_eq!(
-        fs::read_to_string(&order).unwrap(),
-        "web stops\nweb stopped\napi stops\napi stopped\ndb stops\ndb stopped\n"
-    );
-}
-
-#[test]
 fn many_tasks_end_at_once() {
     let world = World::new();
     let n = 50;
@@ -738,17 +700,28 @@ fn many_tasks_end_at_once() {
 
 #[test]
 fn a_task_is_ended_by_the_daemon_that_is_started_for_it() {
-    let world = World::new();
-    let gate = world.gate("stop");
+    let mut world = World::new();
+    let (stop, slow) = (world.gate("stop"), world.gate("slow"));
     let line = server(&world, "stop");
     world.run("api", &line);
     world.run("other", "exec sleep 1000");
     world.until_shows("=work:=api", "ready");
     world.task(["daemon", "stop"]).ok();
+    // As on a busy machine, tmux answers late for the first time.
+    let passed = world.path("passed");
+    let passed = passed.display();
+    let late = format!("[ -e {passed} ] || {{ {slow}; touch {passed}; }}");
+    let tmux = world.tmux_after(&late);
+    world.set("TMUX_TASK_TMUX", &tmux);
     let kill = world.start(["kill", "api"]);
+    // Longer than until the command looks for whom it waits. Nothing shows that it has looked: on a slow
+    // machine it looks later, and this checks less.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    slow.open();
     let pid = until_it_waits(&world, &kill, "kill", "api");
-    gate.open();
+    stop.open();
     check_ended(kill, pid);
+    world.set("TMUX_TASK_TMUX", "");
 
     let line = python(&world, "stubborn.py", STUBBORN);
     world.run("stub", &line);
@@ -764,34 +737,6 @@ fn a_task_is_ended_by_the_daemon_that_is_started_for_it() {
     assert_eq!(kill.wait(), 0);
     assert!(has_ended(pid));
     assert_eq!(world.task(["ls"]).code, 3);
-}
-
-#[test]
-fn for_whom_is_waited_is_said_also_where_the_ending_begins_late() {
-    let mut world = World::new();
-    let (stop, slow) = (world.gate("stop"), world.gate("slow"));
-    let line = server(&world, "stop");
-    world.run("api", &line);
-    world.until_shows("=work:=api", "ready");
-    world.task(["daemon", "stop"]).ok();
-    // As on a busy machine, tmux answers late for the first time.
-    let passed = world.path("passed");
-    let wait = format!(
-        "[ -e {0} ] || {{ {1}; touch {0}; }}",
-        passed.display(),
-        slow.wait()
-    );
-    let tmux = format!("#!/bin/sh\n{wait}\nexec tmux \"$@\"\n");
-    let tmux = world.script("slow-tmux", &tmux);
-    world.set("TMUX_TASK_TMUX", tmux.to_str().unwrap());
-    let kill = world.start(["kill", "api"]);
-    // Longer than until the command looks for whom it waits. Nothing shows that it has looked: on a slow
-    // machine it looks later, and this checks less.
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    slow.open();
-    let pid = until_it_waits(&world, &kill, "kill", "api");
-    stop.open();
-    check_ended(kill, pid);
 }
 
 #[test]

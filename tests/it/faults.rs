@@ -42,7 +42,7 @@ const DAMAGED: [(&str, &[u8]); 4] = [
 fn check_damaged_snapshot(world: &World, name: &str, damage: impl Fn(&Path)) {
     let (ends, goes) = (format!("ends-{name}"), format!("goes-{name}"));
     let gate = world.gate(&ends);
-    let ending = world.run(&ends, &format!("{}; exit 4", gate.wait()));
+    let ending = world.run(&ends, &format!("{gate}; exit 4"));
     let going = world.run(&goes, "exec sleep 1000");
     let started = format!("started {goes}");
     let before = world.until("all of it", |records| {
@@ -92,7 +92,7 @@ fn a_feed_that_cannot_be_read_is_kept_aside_and_a_new_one_begins() {
     for bytes in [&b"\0\xff no record\nand another\n"[..], b"no line end"] {
         let world = World::new();
         let ends = world.gate("ends");
-        world.run("ends", &format!("{}; exit 4", ends.wait()));
+        world.run("ends", &format!("{ends}; exit 4"));
         let before = world.until_deliveries(1);
         let mut harness = consume(&world, "pi", &[]);
         assert_eq!(until_live(&harness), [1, 2]);
@@ -191,7 +191,7 @@ fn a_folder_that_cannot_be_written_is_named_and_no_task_is_started() {
 fn a_feed_that_cannot_be_written_is_named_and_still_read() {
     let world = World::new();
     let ends = world.gate("ends");
-    world.run("api", &format!("{}; exit 3", ends.wait()));
+    world.run("api", &format!("{ends}; exit 3"));
     world.until_deliveries(1);
     let before = world.finish();
     let feed = world.state("work").join("feed.jsonl");
@@ -285,7 +285,7 @@ fn a_clock_that_jumps_loses_and_doubles_nothing() {
     world.run("on", "exec sleep 1000");
     let gates: Vec<_> = (0..4).map(|n| world.gate(&format!("gate{n}"))).collect();
     for (n, gate) in gates.iter().enumerate() {
-        world.run(&format!("task{n}"), &format!("{}; exit {n}", gate.wait()));
+        world.run(&format!("task{n}"), &format!("{gate}; exit {n}"));
     }
     world.until("their starts", |records| {
         events(records).len() == 5 && all_told(records)

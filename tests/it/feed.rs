@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::runs::codes;
 use crate::support::{
-    Output, Running, World, all_told, check_feed, content, deliveries, events, has_ended,
+    Output, Running, World, all_told, argv, check_feed, content, deliveries, events, has_ended,
     parse_lines, pid, texts,
 };
 
@@ -20,7 +20,7 @@ fn with_two_ends() -> (World, Vec<Value>) {
     for (name, code) in [("api", 2), ("web", 3)] {
         let gate = world.gate(name);
         let before = world.records().len();
-        world.run(name, &format!("{}; exit {code}", gate.wait()));
+        world.run(name, &format!("{gate}; exit {code}"));
         world.until("its start", |records| records.len() == before + 2);
         gate.open();
         world.until("its end", |records| records.len() == before + 4);
@@ -45,50 +45,41 @@ fn follow(world: &World, args: &[&str]) -> Running {
 #[test]
 fn what_is_kept_is_read_without_a_daemon_and_selected() {
     let (world, records) = with_two_ends();
-    let read = |args: &[&str]| parse_lines(world.task([&["feed"], args].concat()).ok());
-    assert_eq!(read(&[]), records);
+    let read = |args: &str| parse_lines(world.call(&format!("feed {args}")).ok());
+    assert_eq!(read(""), records);
     let epoch = records[0]["epoch"].as_str().unwrap();
     // A place that the feed does not have is refused, also by a daemon.
-    let check_refused = |args: &[&str]| {
-        for (place, why) in [
-            ("9", format!("no record 9: the feed's last is {epoch}:8")),
-            (
-                "other:1",
-                format!("no epoch other: the feed's is {epoch}, its last record 8"),
-            ),
-        ] {
-            let output = world.task([args, &["--after", place]].concat());
+    let unknown = format!("no record 9: the feed's last is {epoch}:8");
+    let other = format!("no epoch other: the feed's is {epoch}, its last record 8");
+    let check_refused = |feed: &str| {
+        for (place, why) in [("9", &unknown), ("other:1", &other)] {
+            let output = world.call(&format!("{feed} --after {place}"));
             output.fails(1, &format!("tmux-task: feed: {why}"));
         }
     };
-    check_refused(&["feed"]);
+    check_refused("feed");
     world.task(["daemon", "status"]).fails_with(3);
     world.daemon();
-    check_refused(&["feed", "--follow"]);
+    check_refused("feed --follow");
     let (place, id) = (format!("{epoch}:6"), &records[0]["task"]["windowId"]);
-    let cases: [(&[&str], &[u64]); 16] = [
-        (&["--after", "5"], &[6, 7, 8]),
-        (&["--after", "0"], &[1, 2, 3, 4, 5, 6, 7, 8]),
-        (&["--after", "8"], &[]),
-        (&["--after", &place], &[7, 8]),
-        (&["--kind", "event"], &[1, 3, 5, 7]),
-        (&["--kind", "notice"], &[2, 6]),
-        (&["--kind", "followUp"], &[4, 8]),
-        (&["--kind", "followUp", "--kind", "notice"], &[2, 4, 6, 8]),
-        (&["--type", "exited"], &[3, 7]),
-        (&["--type", "exited", "--type", "started"], &[1, 3, 5, 7]),
-        (&["--task", "web"], &[5, 6, 7, 8]),
-        (&["--task", id.as_str().unwrap()], &[1, 2, 3, 4]),
-        (&["--task", "we"], &[]),
-        (&["--type", "exited", "--task", "web", "--after", "2"], &[7]),
-        (
-            &["--kind", "followUp", "--type", "exited", "--task", "api"],
-            &[4],
-        ),
-        (&["--kind", "notice", "--task", "web", "--after", "5"], &[6]),
+    let cases: [(&str, &[u64]); 14] = [
+        ("--after 5", &[6, 7, 8]),
+        ("--after 8", &[]),
+        (&format!("--after {place}"), &[7, 8]),
+        ("--kind event", &[1, 3, 5, 7]),
+        ("--kind notice", &[2, 6]),
+        ("--kind followUp --kind notice", &[2, 4, 6, 8]),
+        ("--type exited", &[3, 7]),
+        ("--type exited --type started", &[1, 3, 5, 7]),
+        ("--task web", &[5, 6, 7, 8]),
+        (&format!("--task {}", id.as_str().unwrap()), &[1, 2, 3, 4]),
+        ("--task we", &[]),
+        ("--type exited --task web --after 2", &[7]),
+        ("--kind followUp --type exited --task api", &[4]),
+        ("--kind notice --task web --after 5", &[6]),
     ];
     for (args, expected) in cases {
-        assert_eq!(seqs(&read(args)), expected, "{args:?}");
+        assert_eq!(seqs(&read(args)), expected, "{args}");
     }
     let text = world.task(["feed", "--format", "text", "--after", "6"]);
     let [time, later] = texts(&records[6..], "time")[..] else {
@@ -193,19 +184,13 @@ fn a_stalled_reader_delays_no_other_and_loses_nothing() {
 
     // Far more than sockets and pipes have room for, some 10 KB a window.
     let n = 110;
-    let line = "seq -f '%0200.0f' 1 30; exec sleep 1000";
-    let new = [
-        "new-window",
-        "-d",
-        "-t",
-        "work:",
-        "-P",
-        "-F",
-        "#{window_id}",
-    ];
-    let new = [&new[..], &[line, ";"]].concat();
+    let line = "seq -f %0200.0f 1 30; exec sleep 1000";
+    let new = argv(&format!(
+        "new-window -d -t work: -P -F #{{window_id}} '{line}' ;"
+    ));
     // The length of a line to tmux is limited.
-    let made: Vec<String> = (0..n / 10).map(|_| world.tmux(new.repeat(10))).collect();
+    let ten = vec![new; 10].concat();
+    let made: Vec<String> = (0..n / 10).map(|_| world.tmux(&ten)).collect();
     let windows: Vec<&str> = made.iter().flat_map(|ids| ids.lines()).collect();
     assert_eq!(windows.len(), n);
     for window in &windows {
@@ -554,25 +539,21 @@ fn readers_that_left_leave_no_trace_and_leave_at_once() {
 fn a_closed_stdout_is_no_failure() {
     let (world, _) = with_two_ends();
     world.daemon();
-    for args in [
-        &["feed"][..],
-        &["ls"],
-        &["ls", "--json"],
-        &["status"],
-        &["feed", "--follow"],
-        &["--help"],
-    ] {
+    for line in "feed|ls|ls --json|status|feed --follow|--help".split('|') {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = world.command(World::program());
-        command.args(args).stdout(writer).stderr(Stdio::piped());
+        command
+            .args(argv(line))
+            .stdout(writer)
+            .stderr(Stdio::piped());
         let child = command.spawn().unwrap();
         // The writer's last copy goes with the command.
         drop(command);
         let output = child.wait_with_output().unwrap();
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         let ended = (output.status.code(), err.as_str());
-        assert_eq!(ended, (Some(0), ""), "{args:?}");
+        assert_eq!(ended, (Some(0), ""), "{line}");
     }
 }
 
@@ -584,8 +565,8 @@ fn on_a_terminal_the_feed_is_text_and_has_each_event_once() {
     world.until_delivered("exited", "web");
     let socket = world.server_socket();
     let program = World::program().display();
-    let feed = format!("env -u TMUX '{program}' -S '{socket}' -s work feed; exec cat");
-    world.tmux(["-L", "terminal", "new-session", "-d", "-x", "120", &feed]);
+    let feed = format!("'{program}' -S '{socket}' -s work feed; exec cat");
+    world.open_terminal("120x24", &feed);
     let shown = || world.tmux(["-L", "terminal", "capture-pane", "-p"]);
     let end = "(web) exited with code 3";
     world.until_true("the end is shown", || shown().contains(end));

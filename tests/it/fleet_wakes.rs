@@ -8,7 +8,9 @@ use std::process::Command;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::support::{Broker, FleetHosts, Running, World, confirm, content_of, message};
+use crate::support::{
+    Broker, FleetHosts, Running, World, confirm, content_of, has_fields, message,
+};
 
 /// The conversations' machine, a host, and their broker.
 fn fleet() -> (World, World, Broker) {
@@ -144,10 +146,7 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
     first.kill();
     let mut second = near.adapter("one");
     let again = message(&second);
-    assert_eq!(
-        (&again["id"], &again["isNew"]),
-        (&told["id"], &json!(false))
-    );
+    has_fields(&again, "id isNew", json!([told["id"], false]));
     confirm(&mut second, &again);
     until_noted(&near, last_follow_up(&far));
     second.kill();
@@ -170,6 +169,20 @@ fn conversations_and_machines_are_kept_apart() {
     hear(&mut two, "", "e", 7);
 }
 
+/// Publishes a wake of a host with a message that says something else than its events.
+fn publish_wake(hosts: &FleetHosts, host: &str, seq: u64, content: &str, events: &[Value]) {
+    let message = json!({"customType": "user", "content": content, "display": false,
+        "details": {"source": "user", "notUserInput": false, "sessionId": "s", "sessionName": "s",
+            "level": "info", "events": events}});
+    let seqs: Vec<usize> = (0..events.len()).collect();
+    let record = json!({"v": 1, "seq": seq, "epoch": "e1", "time": "2026-01-01T00:00:01.250Z",
+        "sessionName": "s", "kind": "followUp", "level": "info", "events": seqs,
+        "owner": "opencode:one", "message": message,
+        "options": {"triggerTurn": true, "deliverAs": "steer"}});
+    let subject = format!("tt.v1.wake.opencode.one.{host}");
+    hosts.publish(&subject, &[], &record.to_string());
+}
+
 #[test]
 fn copies_of_a_machine_are_heard_each() {
     let (near, _far, broker) = fleet();
@@ -178,15 +191,7 @@ fn copies_of_a_machine_are_heard_each() {
     let wake = |host: &str, seq: u64, name: &str| {
         let event = json!({"type": "exited", "level": "warning", "task": {"windowId": "@1",
             "windowName": name, "paneStateKnown": true, "dead": true, "exitCode": 1}});
-        let message = json!({"customType": "tmux-task-event", "content": "", "display": true,
-            "details": {"source": "extension", "notUserInput": true, "sessionId": "s", "sessionName": "s",
-                "level": "warning", "events": [event]}});
-        let record = json!({"v": 1, "seq": seq, "epoch": "e1", "time": "2026-01-01T00:00:01.250Z",
-            "sessionName": "s", "kind": "followUp", "level": "warning", "events": [seq - 1],
-            "owner": "opencode:one", "message": message,
-            "options": {"triggerTurn": true, "deliverAs": "followUp"}});
-        let subject = format!("tt.v1.wake.opencode.one.{host}");
-        hosts.publish(&subject, &[], &record.to_string());
+        publish_wake(&hosts, host, seq, "", &[event]);
     };
     for (host, seq, name) in [
         ("box1", 9, "a"),
@@ -211,47 +216,36 @@ fn a_wake_is_rebuilt_from_its_events() {
     let (near, _far, broker) = fleet();
     let hosts = FleetHosts::of(&broker);
     let mut adapter = near.adapter("one");
-    let wake = |seq: u64, events: Vec<Value>| {
-        let message = json!({"customType": "user", "content": "y y y\n".repeat(1000), "display": false,
-            "details": {"source": "user", "notUserInput": false, "sessionId": "s", "sessionName": "s",
-                "level": "info", "events": events}});
-        let seqs: Vec<usize> = (0..events.len()).collect();
-        let record = json!({"v": 1, "seq": seq, "epoch": "e1", "time": "2026-01-01T00:00:01.250Z",
-            "sessionName": "s", "kind": "followUp", "level": "info", "events": seqs,
-            "owner": "opencode:one", "message": message,
-            "options": {"triggerTurn": true, "deliverAs": "steer"}});
-        hosts.publish("tt.v1.wake.opencode.one.box1", &[], &record.to_string());
+    let wake = |seq: u64, events: &[Value]| {
+        publish_wake(&hosts, "box1", seq, &"y y y\n".repeat(1000), events);
     };
     let task = |name: &str, output: &str| {
         json!({"windowId": "@1", "windowName": name, "paneStateKnown": true, "dead": false,
             "outputPreview": output})
     };
-    wake(1, Vec::new());
-    wake(
-        2,
-        vec![json!({"type": "exited", "level": "info", "task": {"windowId": "no"}})],
-    );
+    wake(1, &[]);
+    let no_window = json!({"type": "exited", "level": "info", "task": {"windowId": "no"}});
+    wake(2, &[no_window]);
     let prompt = "Go?\ntmux task @9 (b) exited with code 0\u{1b}[2J";
     let asks = json!({"type": "input", "level": "warning", "prompt": prompt, "secret": false,
         "task": task("a\nb", "")});
-    wake(3, vec![asks]);
+    wake(3, &[asks]);
     let told = message(&adapter);
     let text = "[tmux-task notification]\ntmux task box1:@1 (a b) is waiting for input: Go?tmux task @9 (b) \
                 exited with code 0";
-    let record = &told["message"];
-    assert_eq!(record["content"], text);
-    assert_eq!(
-        (&record["customType"], &record["display"]),
-        (&json!("tmux-task-event"), &json!(true))
-    );
-    let details = &record["details"];
-    assert_eq!(
-        (&details["source"], &details["notUserInput"]),
-        (&json!("extension"), &json!(true))
-    );
-    assert_eq!(
-        told["options"],
-        json!({"triggerTurn": true, "deliverAs": "followUp"})
+    has_fields(
+        &told,
+        "message.content message.customType message.display message.details.source \
+         message.details.notUserInput options.triggerTurn options.deliverAs",
+        json!([
+            text,
+            "tmux-task-event",
+            true,
+            "extension",
+            true,
+            true,
+            "followUp"
+        ]),
     );
     confirm(&mut adapter, &told);
     let rings = json!({"type": "notify", "level": "info", "bells": 1,
@@ -260,7 +254,7 @@ fn a_wake_is_rebuilt_from_its_events() {
     for (index, ring) in rings.iter_mut().enumerate() {
         ring["task"]["windowId"] = format!("@{index}").into();
     }
-    wake(4, rings);
+    wake(4, &rings);
     let length = content_of(&message(&adapter)).len();
     assert!((60_000..=65_536).contains(&length), "{length}");
 }

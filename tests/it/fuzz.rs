@@ -39,25 +39,10 @@ enum Change {
 fn change() -> impl Strategy<Value = Change> {
     let place = any::<prop::sample::Index>;
     let bytes = || {
-        let word = prop::sample::select(vec![
-            "\n",
-            "\"",
-            "{",
-            "}",
-            "[",
-            "null",
-            "-1",
-            "18446744073709551615",
-            "1e999",
-            "\\u0000",
-            "%begin 1 1 1\n",
-            "%end 1 1 1\n",
-            "%output %1 ",
-            "\"more\":9",
-            "\"v\":2",
-            "\x1b]0;",
-        ])
-        .prop_map(|word| word.as_bytes().to_vec());
+        let words = "\n|\"|{|}|[|null|-1|18446744073709551615|1e999|\\u0000|%begin 1 1 1\n|%end 1 1 1\n|\
+                     %output %1 |\"more\":9|\"v\":2|\x1b]0;";
+        let word = prop::sample::select(words.split('|').collect::<Vec<_>>());
+        let word = word.prop_map(|word| word.as_bytes().to_vec());
         prop_oneof![word, prop::collection::vec(any::<u8>(), 1..4)]
     };
     prop_oneof![

@@ -9,14 +9,6 @@ use crate::support::{World, content, deliveries, event, events_of};
 const QUESTION: &str = "Drop it? [y/N]";
 const ASKS: &str = "read -r -p 'Drop it? [y/N] ' x; printf %s \"$x\" >answer; exec sleep 1000";
 
-/// A world whose windows have this many rows while no client is attached.
-fn with_rows(rows: u32) -> World {
-    let world = World::new();
-    let settings = format!("set -g default-size 100x{rows}\nset -g status off\n");
-    fs::write(world.path("home/.tmux.conf"), settings).unwrap();
-    world
-}
-
 /// Starts a task in a window of this many rows.
 #[track_caller]
 fn run_in_rows(world: &World, rows: u32, name: &str, line: &str) -> String {
@@ -70,7 +62,7 @@ fn cursor_row(task: &Value) -> &str {
 
 #[test]
 fn a_question_is_reported_and_answered_and_an_end_quotes_its_output_at_any_height() {
-    let world = with_rows(24);
+    let world = World::with_size("100x24");
     world.run("stays", "exec sleep 1000");
     for rows in [1, 2, 24, 51, 120, 200, 300] {
         let (ask, bad) = (format!("ask-{rows}"), format!("bad-{rows}"));
@@ -104,7 +96,7 @@ fn a_question_far_above_the_last_text_of_a_screen_is_reported_and_answered() {
             format!("printf '\\033[?1049h'; {status}; seq 50; printf '\\033[10;1H'"),
         ),
     ];
-    let world = with_rows(24);
+    let world = World::with_size("100x24");
     world.run("stays", "exec sleep 1000");
     for rows in [24, 51, 120, 300] {
         for (screen, line) in &screens {
@@ -125,7 +117,7 @@ fn a_question_far_above_the_last_text_of_a_screen_is_reported_and_answered() {
 
 #[test]
 fn a_question_on_a_cleared_screen_comes_with_the_history_above_it() {
-    let world = with_rows(24);
+    let world = World::with_size("100x24");
     world.run("stays", "exec sleep 1000");
     for rows in [24, 50, 120] {
         let line = format!("seq 400; printf '\\033[2J\\033[H'; {ASKS}");
@@ -140,7 +132,7 @@ fn a_question_on_a_cleared_screen_comes_with_the_history_above_it() {
 
 #[test]
 fn a_question_stays_the_same_while_its_pane_is_resized() {
-    let world = with_rows(24);
+    let world = World::with_size("100x24");
     let window = world.run("ask", &format!("seq 30; {ASKS}"));
     until_asked(&world, "ask");
     for rows in ["200", "60", "5", "300", "1", "24", "120"] {
@@ -161,7 +153,7 @@ fn a_question_stays_the_same_while_its_pane_is_resized() {
 
 #[test]
 fn a_task_that_has_ended_shows_no_banner_after_its_pane_became_taller() {
-    let world = with_rows(24);
+    let world = World::with_size("100x24");
     let window = world.run("bad", "echo one; exit 3");
     world.until_delivered("exited", "bad");
     for rows in ["120", "24", "300"] {
@@ -173,7 +165,7 @@ fn a_task_that_has_ended_shows_no_banner_after_its_pane_became_taller() {
 
 #[test]
 fn a_question_is_reported_and_answered_in_the_window_of_a_tall_terminal() {
-    let world = with_rows(24);
+    let world = World::with_size("100x24");
     let first = world.run("first", "exec sleep 1000");
     world.attach_terminal("100x180", "work");
     world.until_true("the window is tall", || pane_height(&world, &first) == 180);

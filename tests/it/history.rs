@@ -4,7 +4,7 @@ use std::fs::DirEntry;
 
 use serde_json::{Value, json};
 
-use crate::support::{SESSION, World, begins, story, texts};
+use crate::support::{SESSION, World, begins, has_fields, story, texts};
 
 /// Waits until so many runs are stored.
 #[track_caller]
@@ -45,33 +45,6 @@ fn a_running_task_shows_how_long_it_usually_takes() {
     // Another command under the same name is another task.
     world.run("tests", "exec sleep 1000");
     assert_eq!(usual(&world), Value::Null);
-}
-
-#[test]
-fn a_session_without_stored_runs_is_told_from_a_missing_one() {
-    let world = World::new();
-    let missing = |what: &str| {
-        format!(
-            "tmux-task: {what}: no session `work`\n\
-             hint: `tmux-task run NAME -- COMMAND` starts a task and with it the session"
-        )
-    };
-    world
-        .task(["logs", "api", "--runs"])
-        .fails(3, &missing("logs"));
-    let window = world.run("api", "exec sleep 1000");
-    let n_listed = || {
-        let runs = world.json(["logs", "api", "--runs", "--json"]);
-        runs.as_array().unwrap().len()
-    };
-    // What was stored outlives the session.
-    world.run("api", "true");
-    world.until_ended(&window);
-    until_stored(&world, 2);
-    world.task(["kill-all", "--yes"]).ok();
-    assert_eq!(n_listed(), 2);
-    world.task(["daemon", "stop"]).ok();
-    assert_eq!(n_listed(), 2);
 }
 
 #[test]
@@ -201,10 +174,7 @@ fn a_run_of_a_renamed_window_is_found_by_the_name_that_has_its_number() {
     });
     // `b` has had a first run, so this one stays the first of `a`.
     let printed = world.json(["run", "b", "--json", "--", "exit 4"]);
-    assert_eq!(
-        (&printed["windowId"], &printed["run"]),
-        (&json!(a), &json!(3))
-    );
+    has_fields(&printed, "windowId run", json!([a, 3]));
     until_stored(&world, 4);
     let replaced = |run| (run, Value::Null, json!("replaced"));
     let ended = |run, code: i64| (run, json!(code), Value::Null);

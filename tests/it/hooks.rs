@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::support::{
-    Gate, World, events, events_of, has, has_event, lacks, repeated, story, texts,
+    Gate, World, argv, events, events_of, has, has_event, lacks, repeated, story, texts,
 };
 
 /// The option that says which version the hooks are of.
@@ -31,7 +31,7 @@ fn stop(world: &World, session: &str) {
 /// Returns what says whether this hook has run, behind ours.
 fn hold_hooks<'a>(world: &'a World, gate: &Gate, hook: [&str; 2]) -> impl Fn() -> bool + 'a {
     world.tmux([&["set-hook"][..], &hook, &["set-option -g @ran 1"]].concat());
-    let hold = format!("run-shell '{}'", gate.wait());
+    let hold = format!("run-shell '{gate}'");
     world.tmux(["set-hook", "-g", "session-renamed", &hold]);
     world.tmux(["rename-session", "-t", "=work", "work2"]);
     || world.tmux(["show-options", "-gqv", "@ran"]) == "1"
@@ -99,15 +99,11 @@ fn a_bell_beside_a_hook_that_waits_is_reported_once() {
     let world = World::new();
     let [first, hold, second] = ["first", "hold", "second"].map(|name| world.gate(name));
     world.run("current", "exec sleep 1000");
-    let rings = format!(
-        "{}; printf '\\a'; {}; printf '\\a'; exec sleep 1000",
-        first.wait(),
-        second.wait()
-    );
+    let rings = format!("{first}; printf '\\a'; {second}; printf '\\a'; exec sleep 1000");
     let window = world.run("rings", &rings);
     world.tmux(["select-window", "-t", "=work:current"]);
     world.until("both starts", |records| events(records).len() == 2);
-    let waits = format!("run-shell '{}'", hold.wait());
+    let waits = format!("run-shell '{hold}'");
     world.tmux(["set-hook", "-g", "alert-bell[0]", &waits]);
     let bells = |records: &[Value]| -> Vec<u64> {
         let rung = events_of(records, "notify").into_iter();
@@ -131,7 +127,7 @@ fn the_bell_of_a_window_that_has_closed_is_not_counted_for_another_one() {
     let world = World::new();
     world.run("current", "exec sleep 1000");
     let ring = world.gate("ring");
-    let rings = format!("{}; printf '\\a'; exec sleep 1000", ring.wait());
+    let rings = format!("{ring}; printf '\\a'; exec sleep 1000");
     let window = world.run("rings", &rings);
     world.tmux(["select-window", "-t", "=work:current"]);
     world.until_events(2, "started");
@@ -159,7 +155,7 @@ fn the_death_of_a_pane_that_has_closed_is_not_recorded_for_another_one() {
         let world = World::new();
         world.run("current", "exec sleep 1000");
         let end = world.gate("end");
-        let window = world.run("ends", &format!("{}; exit 3", end.wait()));
+        let window = world.run("ends", &format!("{end}; exit 3"));
         world.tmux(["select-window", "-t", "=work:current"]);
         world.until_delivered("started", "current");
         world.until_delivered("started", "ends");
@@ -177,13 +173,7 @@ fn the_death_of_a_pane_that_has_closed_is_not_recorded_for_another_one() {
         gate.open();
         world.until_true("the hooks", has_run);
         world.look();
-        let count = [
-            "show-options",
-            "-qv",
-            "-t",
-            "=work2:",
-            "@tmux_task_death_count",
-        ];
+        let count = argv("show-options -qv -t =work2: @tmux_task_death_count");
         assert_eq!(world.tmux(count), "");
         let mut ends = story(&world.finish());
         ends.retain(|line| line.starts_with("exited "));
@@ -197,7 +187,7 @@ fn a_hook_of_the_users_that_runs_when_a_client_attaches_repeats_no_bell() {
     let hook = "set-hook -g client-attached 'run-shell \"echo attached\"'\n";
     fs::write(world.path("home/.tmux.conf"), hook).unwrap();
     let (bell, end) = (world.gate("bell"), world.gate("end"));
-    let line = format!("{}; printf '\\a'; {}; exit 3", bell.wait(), end.wait());
+    let line = format!("{bell}; printf '\\a'; {end}; exit 3");
     world.run("api", &line);
     world.until_event("started", "api");
     bell.open();

@@ -9,8 +9,8 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Output, Running, SESSION, World, begins, confirm, content_of, event, has, is_message, lacks,
-    message, pid, this_machine,
+    Output, Running, SESSION, World, argv, begins, confirm, content_of, event, has, is_message,
+    lacks, message, pid, this_machine,
 };
 
 /// What the near side calls it.
@@ -273,14 +273,10 @@ fn each_thing_that_is_wrong_is_one_line() {
     let option = machines.near.task(["--host=-oProxyCommand=x", "ls"]);
     let why = "tmux-task: ls: `-oProxyCommand=x` is not a destination for ssh";
     check(&option, 2, why);
-    for command in [
-        &["man"][..],
-        &["config", "show"],
-        &["completions", "bash"],
-        &["init", "claude"],
-    ] {
-        let why = format!("tmux-task: {}: it is about this machine", command[0]);
-        check(&machines.task(command), 2, &why);
+    for command in ["man", "config show", "completions bash", "init claude"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let why = format!("tmux-task: {}: it is about this machine", words[0]);
+        check(&machines.task(&words), 2, &why);
     }
 }
 
@@ -334,16 +330,8 @@ fn worlds_by_command() -> (World, World) {
 fn a_machine_is_any_command_that_reaches_its_program() {
     let (near, far) = worlds_by_command();
     let line = "echo \"$KEY\"; exit 255";
-    let run = [
-        "--host",
-        "box",
-        "run",
-        "a",
-        "--env",
-        "KEY=it's $x",
-        "--wait",
-    ];
-    let ran = near.task([&run[..], &["--", line]].concat());
+    let run = "--host box run a --env \"KEY=it's $x\" --wait --";
+    let ran = near.task([argv(run), vec![line.to_owned()]].concat());
     ran.fails_with(255);
     ran.shows("cwd=/\n");
     let logs = near.task(["--host", "box", "logs", "a"]);

@@ -65,22 +65,12 @@ fn what_is_replaced_is_said_and_a_live_run_may_stay() {
 #[test]
 fn a_server_or_a_hook_that_ends_a_task_at_once_is_said() {
     for (settings, has_session, why) in [
-        (
-            "set-option -s exit-unattached on",
-            false,
-            "task `api` ends as soon as it was started: tmux's option exit-unattached is on, and no \
-             client is attached\n\
-             hint: `tmux set-option -s exit-unattached off` lets it run",
-        ),
+        ("set-option -s exit-unattached on", false, UNATTACHED),
         ("set-hook -g after-new-window kill-window", false, CLOSED),
         ("set-hook -g after-new-window kill-window", true, CLOSED),
     ] {
         let world = World::new();
-        fs::write(
-            world.path("home").join(".tmux.conf"),
-            format!("{settings}\n"),
-        )
-        .unwrap();
+        fs::write(world.path("home/.tmux.conf"), settings).unwrap();
         if has_session {
             world.tmux(argv("new-session -d -s work 'exec sleep 1000'"));
             world.tmux(argv(settings));
@@ -89,6 +79,10 @@ fn a_server_or_a_hook_that_ends_a_task_at_once_is_said() {
         run.fails(1, &format!("tmux-task: run: {why}"));
     }
 }
+
+const UNATTACHED: &str = "task `api` ends as soon as it was started: tmux's option exit-unattached is on, and no \
+                          client is attached\n\
+                          hint: `tmux set-option -s exit-unattached off` lets it run";
 
 const CLOSED: &str = "the window of task `api` was gone right after it was made\n\
                       hint: a hook of tmux may have closed it: `tmux show-hooks -g` lists them";
@@ -213,7 +207,7 @@ fn a_window_that_goes_with_its_run_leaves_the_record_and_one_clear_line() {
     world.tmux(argv("new-session -d -s work -n stay 'exec sleep 1000'"));
     world.tmux(argv("set-hook -g pane-died kill-pane"));
     let gate = world.gate("gate");
-    let line = format!("{}; exit 3", gate.wait());
+    let line = format!("{gate}; exit 3");
     let run = world.start(["run", "--wait", "api", "--", &line]);
     world.until("it runs", |records| {
         story(records).contains(&"started api".to_owned())

@@ -1,14 +1,13 @@
 //! `logs` and `search`: a task's output, of its current run and of earlier ones.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use regex::Regex;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::runs::codes;
-use crate::support::{SESSION, World, argv, event, has_fields};
+use crate::support::{World, argv, event, has_fields};
 
 #[track_caller]
 fn logs_json(world: &World, args: &[&str]) -> Value {
@@ -25,10 +24,8 @@ fn plain(text: &str) -> String {
 fn following_shows_old_and_new_output_and_every_line_of_a_burst_in_order() {
     let world = World::new();
     let gate = world.gate("go");
-    let line = format!(
-        "printf 'one\\ntwo\\n'; {0}; seq 20000; {0}; printf 'bar 1%%\\rbar 2%%'",
-        gate.wait()
-    );
+    let line =
+        format!("printf 'one\\ntwo\\n'; {gate}; seq 20000; {gate}; printf 'bar 1%%\\rbar 2%%'");
     let window = world.run("api", &line);
     world.until_shows(&window, "two");
     let mut following = world.start(argv("logs api -f -n 1"));
@@ -120,8 +117,7 @@ fn raw_output_is_what_the_task_wrote() {
     let world = World::new();
     let gate = world.gate("go");
     let line = format!(
-        "echo up; {0}; printf '\\033[31mred\\033[m \\342'; {0}; printf '\\202\\254\\n'",
-        gate.wait()
+        "echo up; {gate}; printf '\\033[31mred\\033[m \\342'; {gate}; printf '\\202\\254\\n'"
     );
     let window = world.run("api", &line);
     world.until_shows(&window, "up");
@@ -164,8 +160,8 @@ fn raw_output_is_what_the_task_wrote() {
 fn several_tasks_are_followed_with_their_names_and_printed_under_them() {
     let world = World::new();
     let (one, two) = (world.gate("one"), world.gate("two"));
-    let api = world.run("api", &format!("echo up; {}; echo more", one.wait()));
-    let web = world.run("website", &format!("echo here; {}", two.wait()));
+    let api = world.run("api", &format!("echo up; {one}; echo more"));
+    let web = world.run("website", &format!("echo here; {two}"));
     world.until_shows(&api, "up");
     world.until_shows(&web, "here");
     let mut following = world.start(argv("logs -f api website"));
@@ -191,7 +187,7 @@ fn all_tasks_are_followed_also_those_that_start_later() {
     let world = World::new();
     world.task(["logs", "--all"]).fails_with(3);
     let gate = world.gate("api");
-    let api = world.run("api", &format!("seq 20; {}; echo more", gate.wait()));
+    let api = world.run("api", &format!("seq 20; {gate}; echo more"));
     let old = world.run("old", "echo done");
     world.until_shows(&api, "20");
     world.until_ended(&old);
@@ -233,7 +229,7 @@ fn all_tasks_are_followed_also_those_that_start_later() {
     // A further run, and a new task. What is printed while it begins to be followed may come twice.
     for name in ["old", "later"] {
         let gate = world.gate(name);
-        world.run(name, &format!("echo one; {}; echo two", gate.wait()));
+        world.run(name, &format!("echo one; {gate}; echo two"));
         world.until_shows(&format!("=work:{name}"), "one");
         gate.open();
         let both = ["one", "two"].map(|word| format!("{name} | {word}"));
@@ -253,7 +249,7 @@ fn all_tasks_are_followed_also_those_that_start_later() {
 fn logs_go_on_from_a_cursor() {
     let world = World::new();
     let gate = world.gate("go");
-    let line = format!("seq 100; printf '$ '; {}; printf 'x\\nlast'", gate.wait());
+    let line = format!("seq 100; printf '$ '; {gate}; printf 'x\\nlast'");
     let window = world.run("api", &line);
     world.until_shows(&window, "$");
     let since = |cursor: &Value| logs_json(&world, &["api", "--since", cursor.as_str().unwrap()]);
@@ -328,32 +324,6 @@ fn earlier_runs_are_kept_and_read_with_or_without_the_task_and_the_session() {
 }
 
 #[test]
-fn kept_runs_say_what_they_were() {
-    let world = World::new();
-    let window = world.run("api", "echo up; exit 3");
-    world.until_ended(&window);
-    let folder = world.state(SESSION).join("runs");
-    // It is written under another name at first.
-    let only = std::cell::OnceCell::new();
-    world.until_true("it is kept", || {
-        let mut files = folder.read_dir().into_iter().flatten();
-        let is_log = |path: &PathBuf| path.extension() == Some(OsStr::new("log"));
-        let found = files.find_map(|file| Some(file.unwrap().path()).filter(is_log));
-        found.is_some_and(|path| only.set(path).is_ok())
-    });
-    let only = only.into_inner().unwrap();
-    let text = std::fs::read_to_string(&only).unwrap();
-    let (about, lines) = text.split_once('\n').unwrap();
-    assert_eq!(lines, "up\n");
-    let about: Value = serde_json::from_str(about).unwrap();
-    let cwd = world.project().display().to_string();
-    let fields = "currentCommand taskCwd exitCode run";
-    has_fields(&about, fields, json!(["echo up; exit 3", cwd, 3, 1]));
-    let [started, ended] = ["startedAt", "endedAt"].map(|name| about[name].as_u64());
-    assert!(started.is_some() && started <= ended, "{about}");
-}
-
-#[test]
 fn search_says_where_it_is_already() {
     let world = World::new();
     let api = world.run("api", "printf 'one\\nlistening on 80\\n'; exec sleep 1000");
@@ -410,10 +380,7 @@ fn the_users_own_words_in_a_dead_pane_are_no_output() {
 fn the_first_lines_of_a_long_output_are_kept() {
     let world = World::new();
     let gate = world.gate("go");
-    let line = format!(
-        "echo ERROR first; seq 3000; {}; seq 4000 64000",
-        gate.wait()
-    );
+    let line = format!("echo ERROR first; seq 3000; {gate}; seq 4000 64000");
     let window = world.run("big", &line);
     world.until_shows(&window, "3000");
     // The look that this takes shows the long history.

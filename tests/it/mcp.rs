@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 #[cfg(feature = "fleet")]
 use crate::fleet_hosts::{fleet, until_answered};
 use crate::support::{
-    DEADLINE, Running, World, begins, content, deliveries, event, has, lacks, machines,
+    DEADLINE, Running, World, begins, content, deliveries, event, has, has_fields, lacks, machines,
+    rows,
 };
 
 /// The versions with a handshake, and the one without.
@@ -157,12 +158,7 @@ impl Client {
         let id = self.begin(tool, arguments);
         let begun = self.answer(id);
         let result = &begun["result"];
-        let expected = (&json!("task"), &json!("working"));
-        assert_eq!(
-            (&result["resultType"], &result["status"]),
-            expected,
-            "{begun}"
-        );
+        has_fields(result, "resultType status", json!(["task", "working"]));
         json!({"taskId": result["taskId"]})
     }
 
@@ -186,6 +182,11 @@ impl Client {
             thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// JSON from a table.
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
 }
 
 /// The cursor of an answer.
@@ -222,66 +223,35 @@ fn every_version_is_spoken_and_offers_the_tools() {
 fn a_wrong_call_says_what_is_wrong() {
     let world = World::new();
     let mut client = Client::new(&world);
-    for (method, params, code, why) in [
-        ("no/such", json!({}), -32601, ""),
-        ("tools/call", json!({}), -32602, ""),
-        ("tools/call", json!({"name": 5}), -32602, ""),
-        (
-            "tools/call",
-            json!({"name": "list_tasks", "arguments": "x"}),
-            -32602,
-            "",
-        ),
-        (
-            "tools/call",
-            json!({"name": "start_task", "arguments": {}}),
-            -32602,
-            "unknown tool: start_task",
-        ),
-    ] {
-        let error = &client.ask(method, params)["error"];
-        assert_eq!(error["code"], code, "{error}");
-        begins(error["message"].as_str().unwrap(), why);
+    for [method, params, code] in rows(
+        r#"
+        no/such => {} => -32601
+        tools/call => {} => -32602
+        tools/call => {"name": 5} => -32602
+        tools/call => {"name": "list_tasks", "arguments": "x"} => -32602
+        tools/call => {"name": "start_task", "arguments": {}} => -32602
+        "#,
+    ) {
+        let error = &client.ask(method, parsed(params))["error"];
+        assert_eq!(error["code"].to_string(), code, "{error}");
     }
-    let none = "no session `work`\nhint: there are no tasks yet: run_task starts one";
-    for (tool, arguments, why) in [
-        ("run_task", json!({"task": "a"}), none),
-        (
-            "run_task",
-            json!({"task": "a", "command": " "}),
-            "no command given for task `a`",
-        ),
-        (
-            "run_task",
-            json!({"task": "a b", "command": "true"}),
-            "`a b` is not a task name",
-        ),
-        (
-            "run_task",
-            json!({"task": "a", "command": "true", "env": {"A=B": "x"}}),
-            "`A=B` is not a variable's name",
-        ),
-        (
-            "wait_for",
-            json!({"task": "a", "timeout": 3}),
-            "unknown field `timeout`",
-        ),
-        ("wait_for", json!({"task": "a"}), none),
-        ("read_output", json!({"task": "a"}), none),
-        ("search_output", json!({"pattern": "(", "regex": true}), ""),
-        (
-            "send_input",
-            json!({"task": "a"}),
-            "there is nothing to type",
-        ),
-        (
-            "next_events",
-            json!({"cursor": "x"}),
-            "`cursor` is not a number",
-        ),
-    ] {
-        begins(client.fails(tool, arguments), why);
+    for [tool, arguments, why] in rows(
+        r#"
+        run_task => {"task": "a"} => no session `work`\nhint: there are no tasks yet: run_task starts one
+        run_task => {"task": "a", "command": " "} => no command given for task `a`
+        run_task => {"task": "a b", "command": "true"} => `a b` is not a task name
+        run_task => {"task": "a", "command": "true", "env": {"A=B": "x"}} => `A=B` is not a variable's name
+        wait_for => {"task": "a", "timeout": 3} => unknown field `timeout`
+        wait_for => {"task": "a"} => no session `work`
+        read_output => {"task": "a"} => no session `work`
+        send_input => {"task": "a"} => there is nothing to type
+        next_events => {"cursor": "x"} => `cursor` is not a number
+        "#,
+    ) {
+        let said = client.fails(tool, parsed(arguments));
+        begins(said, why.replace(r"\n", "\n"));
     }
+    client.fails("search_output", json!({"pattern": "(", "regex": true}));
     // It goes on, also after what is no message.
     client.server.write("no json\n\n");
     let answers = client.server.records_until(|answer| answer["id"].is_null());
@@ -330,18 +300,15 @@ fn a_task_is_started_read_answered_and_ended() {
     let mut client = Client::new(&world);
     let gate = world.gate("gate");
     let line = format!(
-        "printf 'one\\n\\033[31mtwo\\033[0m\\n'; {}; read -r -p 'Proceed? [y/N] ' x; echo \"got $x\"; exec sleep 1000",
-        gate.wait()
+        "printf 'one\\n\\033[31mtwo\\033[0m\\n'; {gate}; read -r -p 'Proceed? [y/N] ' x; echo \"got $x\"; exec sleep 1000"
     );
     let started = json!({"task": "ask", "command": line, "env": {"A": "b"}});
     let started = client.ok("run_task", started);
     begins(&started, "started @");
     let begin = cursor(&started);
     let task = json!({"task": "ask"});
-    client.ok(
-        "wait_for",
-        json!({"task": "ask", "text": "two", "cursor": begin}),
-    );
+    let two = json!({"task": "ask", "text": "two", "cursor": begin});
+    client.ok("wait_for", two);
     let read = client.ok("read_output", task.clone());
     begins(&read, "ask, run 1, all 2 lines:\none\ntwo\ncursor: ");
     gate.open();
@@ -350,24 +317,17 @@ fn a_task_is_started_read_answered_and_ended() {
     has(&asked, "\nnext: send_input with that prompt");
     has(client.ok("list_tasks", json!({})), " asks for input, ");
     // Not without the question, and not to another one.
-    for (answer, why) in [
-        (
-            json!({"task": "ask", "text": "y"}),
-            "hint: nothing was typed",
-        ),
-        (
-            json!({"task": "ask", "text": "y", "prompt": "Delete?"}),
-            "asks something else",
-        ),
-    ] {
-        has(client.fails("send_input", answer), why);
-    }
+    let answer = json!({"task": "ask", "text": "y"});
+    has(
+        client.fails("send_input", answer),
+        "hint: nothing was typed",
+    );
+    let answer = json!({"task": "ask", "text": "y", "prompt": "Delete?"});
+    has(client.fails("send_input", answer), "asks something else");
     let answer = json!({"task": "ask", "text": "y", "prompt": "Proceed? [y/N]"});
     begins(client.ok("send_input", answer), "typed into ask");
-    let new = client.ok(
-        "read_output",
-        json!({"task": "ask", "cursor": cursor(&read)}),
-    );
+    let behind = json!({"task": "ask", "cursor": cursor(&read)});
+    let new = client.ok("read_output", behind);
     has(&new, "Proceed?");
     lacks(&new, "two");
     let shown = json!({"task": "ask", "text": "got y", "cursor": begin});
@@ -379,10 +339,7 @@ fn a_task_is_started_read_answered_and_ended() {
     // The agent knows.
     let records = world.until_delivered("disappeared", "ask");
     let told = deliveries(&records).pop().unwrap();
-    assert!(
-        content(told).ends_with("after the agent killed it"),
-        "{told}"
-    );
+    has(content(told), "after the agent killed it");
     assert_eq!(told["kind"], "notice", "{told}");
 }
 
@@ -390,40 +347,30 @@ fn a_task_is_started_read_answered_and_ended() {
 fn run_task_waits_where_it_should() {
     let world = World::new();
     let mut client = Client::new(&world);
-    for (arguments, part, end) in [
-        (
-            json!({"task": "lint", "command": "echo wrong; exit 3", "wait": true}),
-            "\nlint exited with code 3 [exited, ",
-            "recent output:\n  wrong",
-        ),
-        // By its name alone it runs again.
-        (
-            json!({"task": "lint", "wait": true}),
-            " (lint), run 2, in ",
-            "recent output:\n  wrong",
-        ),
-        (
-            json!({"task": "long", "command": "seq 11; exit 3", "wait": true}),
-            "",
-            "  10\n  11\nnext: read_output has more",
-        ),
-        (
-            json!({"task": "api", "command": "echo listening; exec sleep 1000", "until": "listening"}),
-            "\napi wrote: listening [matched, ",
-            "",
-        ),
-    ] {
-        let text = client.ok("run_task", arguments);
-        assert!(
-            text.contains(part) && text.ends_with(end),
-            "{part}{end}: {text}"
-        );
+    // By its name alone it runs again.
+    for [arguments, part, end] in rows(
+        r#"
+        {"task": "lint", "command": "echo wrong; exit 3", "wait": true} => \nlint exited with code 3 [exited,  => recent output:\n  wrong
+        {"task": "lint", "wait": true} =>  (lint), run 2, in  => recent output:\n  wrong
+        {"task": "long", "command": "seq 11; exit 3", "wait": true} => recent output:\n =>   10\n  11\nnext: read_output has more
+        "#,
+    ) {
+        let text = client
+            .ok("run_task", parsed(arguments))
+            .replace('\n', r"\n");
+        has(&text, part);
+        assert!(text.ends_with(end), "{text}");
     }
+    let line = "echo listening; exec sleep 1000";
+    let api = json!({"task": "api", "command": line, "until": "listening"});
+    has(
+        client.ok("run_task", api),
+        "\napi wrote: listening [matched, ",
+    );
     let kept = json!({"task": "api", "command": "true", "only_if_absent": true});
     let refused = client.fails("run_task", kept);
-    has(&refused, "is running");
     has(
-        &refused,
+        refused,
         "\nhint: without only_if_absent, the live run is replaced",
     );
     let refused = client.fails("read_output", json!({"task": "api", "cursor": "x"}));
@@ -445,8 +392,8 @@ fn several_tasks_are_waited_for_at_once() {
     let world = World::new();
     let mut client = Client::new(&world);
     let (one, other) = (world.gate("one"), world.gate("other"));
-    world.run("one", &format!("{}; exit 1", one.wait()));
-    world.run("other", &format!("{}; exit 2", other.wait()));
+    world.run("one", &format!("{one}; exit 1"));
+    world.run("other", &format!("{other}; exit 2"));
     let both = json!({"task": ["other", "one"]});
     let first = client.begin("wait_for", json!({"task": ["other", "one"], "any": true}));
     let all = client.begin("wait_for", both.clone());
@@ -466,10 +413,8 @@ fn several_tasks_are_waited_for_at_once() {
     let both = json!({"channel": "ready", "task": "one"});
     has(client.fails("wait_for", both), "waited for alone");
     let with_cursor = json!({"task": ["one", "other"], "cursor": "x"});
-    begins(
-        client.fails("wait_for", with_cursor),
-        "a cursor belongs to one task",
-    );
+    let refused = client.fails("wait_for", with_cursor);
+    begins(refused, "a cursor belongs to one task");
 }
 
 #[test]
@@ -504,7 +449,7 @@ fn events_are_seen_by_all_and_wake_their_reader_no_more() {
     world.set("TMUX_TASK_OWNER", "pi:1");
     let mut client = Client::new(&world);
     let gate = world.gate("gate");
-    let line = format!("{}; echo done; exit 3", gate.wait());
+    let line = format!("{gate}; echo done; exit 3");
     client.ok("run_task", json!({"task": "build", "command": line}));
     let begun = client.ok("next_events", json!({}));
     has(&begun, "(build) started\ncursor: ");
@@ -639,7 +584,7 @@ fn a_handle_ends_with_its_task_also_if_the_daemon_is_killed() {
     let mut client = Client::with_tasks(&world);
     let gate = world.gate("gate");
     for is_killed in [false, true] {
-        let line = format!("{}; echo done; exit 2", gate.wait());
+        let line = format!("{gate}; echo done; exit 2");
         let build = json!({"task": "build", "command": line});
         let handle = client.handle("run_task", build);
         assert_eq!(client.state(&handle)["status"], "working");
@@ -733,15 +678,15 @@ fn every_tool_works_on_another_machine() {
     // What is wrong is said by the machine, or about it.
     let wrong = client.fails("read_output", there(json!({"task": "nothing"})));
     begins(wrong, "no session `work`");
-    for (host, why) in [
-        (
-            json!("no.such.invalid"),
-            "could not reach no.such.invalid: ",
-        ),
-        (json!(7), "`host` is not a text"),
-        (json!("-v"), "`-v` is not a destination"),
-    ] {
-        begins(client.fails("list_tasks", json!({"host": host})), why);
+    for [host, why] in rows(
+        r#"
+        "no.such.invalid" => could not reach no.such.invalid:
+        7 => `host` is not a text
+        "-v" => `-v` is not a destination
+        "#,
+    ) {
+        let there = json!({"host": parsed(host)});
+        begins(client.fails("list_tasks", there), why);
     }
 }
 
@@ -766,26 +711,15 @@ fn a_host_of_the_fleet_executes_the_tools_that_it_allows() {
     has(client.ok("run_task", run), "exited with code 3");
     let found = there(json!({"pattern": "two"}));
     has(client.ok("search_output", found), "two");
-    let one = json!({"task": "one", "text": "yes"});
-    for (tool, arguments, why) in [
-        (
-            "kill_task",
-            json!({"task": "one"}),
-            "`kill` is not allowed through the broker",
-        ),
-        (
-            "prune_tasks",
-            json!({}),
-            "`prune_tasks` is not allowed through the broker",
-        ),
-        (
-            "send_input",
-            one,
-            "`send_input` through the broker needs `prompt`",
-        ),
-    ] {
-        let why = format!("gpu1: {why}");
-        begins(client.fails(tool, there(arguments)), why);
+    for [tool, arguments, why] in rows(
+        r#"
+        kill_task => {"task": "one"} => `kill` is not allowed through the broker
+        prune_tasks => {} => `prune_tasks` is not allowed through the broker
+        send_input => {"task": "one", "text": "yes"} => `send_input` through the broker needs `prompt`
+        "#,
+    ) {
+        let said = client.fails(tool, there(parsed(arguments)));
+        begins(said, format!("gpu1: {why}"));
     }
 }
 

@@ -63,11 +63,7 @@ fn a_line_that_is_overwritten_at_once_is_told_before_the_end_of_its_run() {
 fn what_is_written_while_no_daemon_runs_is_told_by_the_next_one_once() {
     let world = World::new();
     let (on, ends) = (world.gate("on"), world.gate("ends"));
-    let line = format!(
-        "echo ERROR 1; {}; echo ERROR 2; echo fine; {}; echo ERROR 3",
-        on.wait(),
-        ends.wait()
-    );
+    let line = format!("echo ERROR 1; {on}; echo ERROR 2; echo fine; {ends}; echo ERROR 3");
     let mut args = argv(r"run api --notify-on 'error \d' --regex --ignore-case --");
     args.push(line);
     world.task(args).ok();
@@ -95,11 +91,7 @@ fn what_is_written_while_no_daemon_runs_is_told_by_the_next_one_once() {
 fn a_line_in_a_flood_and_one_beside_it_are_found() {
     let world = World::new();
     let on = world.gate("on");
-    run(
-        &world,
-        "beside",
-        &format!("{}; echo ERROR; sleep 1000", on.wait()),
-    );
+    run(&world, "beside", &format!("{on}; echo ERROR; sleep 1000"));
     let flood = "run flood --notify-on 77777 -- 'seq 200000; sleep 1000'";
     world.call(flood).ok();
     on.open();

@@ -44,7 +44,7 @@ fn a_task_does_not_start_when_one_before_it_fails() {
     let world = World::new();
     world.run("fine", "sleep 1000");
     let gate = world.gate("gate");
-    world.run("build", &format!("{}; exit 3", gate.wait()));
+    world.run("build", &format!("{gate}; exit 3"));
     let mut first = waiting(&world, "fine --after build -- true", "fine, build");
     gate.open();
     // One that is killed has not succeeded either.
@@ -69,17 +69,8 @@ fn a_task_does_not_start_when_one_before_it_fails() {
 fn a_task_waits_for_the_restarts_of_the_one_before_it() {
     let world = World::new();
     let build = |restart: &str, line: &str| {
-        let run = [
-            "run",
-            "build",
-            "--restart",
-            restart,
-            "--backoff",
-            "100ms",
-            "--",
-            line,
-        ];
-        world.task(run).ok();
+        let options = argv(&format!("run build --restart {restart} --backoff 100ms --"));
+        world.task([options, vec![line.to_owned()]].concat()).ok();
     };
     build("on-failure", "echo x >>n; test \"$(wc -l <n)\" -ge 3");
     after(&world, "build -- 'exit 0'").ok();

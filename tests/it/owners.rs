@@ -124,7 +124,7 @@ fn what_a_wait_has_returned_is_no_second_turn() {
     is_delivered(&world, ("exited", "lint"), "notice", Some("pi:1"), "");
     // A wait of another owner.
     let gate = world.gate("gate");
-    world.run("tests", &format!("{}; exit 3", gate.wait()));
+    world.run("tests", &format!("{gate}; exit 3"));
     world.set("TMUX_TASK_OWNER", "");
     let mut wait = world.start(["wait", "tests"]);
     world.until_waits(1);

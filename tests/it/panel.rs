@@ -8,18 +8,12 @@ use crate::support::{World, argv, event, pid};
 struct Terminal<'a>(&'a World);
 
 impl<'a> Terminal<'a> {
-    /// Runs a line in it.
-    fn open(world: &'a World, line: &str) -> Self {
-        let open = argv("-L terminal new-session -d -x 80 -y 24");
-        world.tmux(open.iter().map(String::as_str).chain([line]));
-        Self(world)
-    }
-
     /// Runs the panel in it. When it ends, the terminal shows its exit code.
     fn panel(world: &'a World, options: &str) -> Self {
         let program = World::program().display();
-        let panel = format!("env -u TMUX '{program}' panel {options}");
-        Self::open(world, &format!("{panel}; echo code-$?; exec cat"))
+        let panel = format!("'{program}' panel {options}; echo code-$?; exec cat");
+        world.open_terminal("80x24", &panel);
+        Self(world)
     }
 
     fn tmux(&self, line: &str) -> String {
@@ -123,14 +117,6 @@ fn a_prompt_is_answered_and_a_task_is_killed() {
     terminal.quit();
 }
 
-/// The sessions and windows that terminals of the world's server show.
-fn viewed(world: &World) -> Vec<String> {
-    let format = "#{client_control_mode}#{client_session} #{window_name}";
-    let clients = world.tmux(["list-clients", "-F", format]);
-    let terminals = clients.lines().filter_map(|line| line.strip_prefix('0'));
-    terminals.map(str::to_owned).collect()
-}
-
 #[test]
 fn enter_shows_the_window_until_the_user_detaches() {
     let world = World::new();
@@ -139,9 +125,11 @@ fn enter_shows_the_window_until_the_user_detaches() {
     let terminal = Terminal::panel(&world, "");
     terminal.shows("RUNNING web");
     terminal.keys("j Enter");
-    world.until_true("the terminal shows web", || viewed(&world) == ["work web"]);
+    world.until_true("the terminal shows web", || {
+        world.on_terminals() == ["work web"]
+    });
     terminal.press("C-b d", "RUNNING web");
-    assert_eq!(viewed(&world), [""; 0]);
+    assert_eq!(world.on_terminals(), [""; 0]);
     terminal.quit();
 }
 
@@ -160,10 +148,11 @@ fn open_popup<'a>(world: &'a World, variables: &str) -> Terminal<'a> {
     let panel = format!("{variables} '{program}' -s work panel\"");
     std::fs::write(&file, binding.replace("tmux-task panel\"", &panel)).unwrap();
     world.tmux(["source-file", &file.display().to_string()]);
-    let socket = world.tmux(argv("display-message -p #{socket_path}"));
-    let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =home");
-    let terminal = Terminal::open(world, &attach);
-    world.until_true("the terminal shows home", || viewed(world) == ["home desk"]);
+    world.attach_terminal("80x24", "home");
+    let terminal = Terminal(world);
+    world.until_true("the terminal shows home", || {
+        world.on_terminals() == ["home desk"]
+    });
     terminal.keys("C-b T");
     terminal
 }
@@ -181,7 +170,9 @@ fn enter_in_a_popup_switches_the_users_terminal_and_closes_the_popup() {
     let terminal = open_popup(&world, &folders);
     terminal.shows("RUNNING api");
     terminal.keys("Enter");
-    world.until_true("the terminal shows api", || viewed(&world) == ["work api"]);
+    world.until_true("the terminal shows api", || {
+        world.on_terminals() == ["work api"]
+    });
     terminal.loses("RUNNING api");
 }
 

@@ -12,7 +12,7 @@ fn with_two() -> (World, [(String, Gate); 2], Vec<Value>) {
     let world = World::new();
     let start = |name: &str, code: u8| {
         let gate = world.gate(name);
-        let window = world.run(name, &format!("{}; exit {code}", gate.wait()));
+        let window = world.run(name, &format!("{gate}; exit {code}"));
         (window, gate)
     };
     let tasks = [start("first", 3), start("second", 4)];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, argv, has_fields, pid as pid_of, story, without_ids};
+use crate::support::{World, argv, has_fields, pid as pid_of, rows, story, without_ids};
 
 /// A server: `serve ADDRESS PORT [MODE]`. With `fork` it goes into the background, in a session of its
 /// own; with `shared` others may listen there too; with `http` it answers with the status in the file
@@ -82,7 +82,7 @@ fn a_port_that_another_process_has_is_not_ready_and_is_said_to_be_held() {
     let world = World::new();
     let (serve, gate, port) = (serve(&world), world.gate("on"), free_port().to_string());
     let taken = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
-    let line = format!("{}; exec {serve} 127.0.0.1 {port}", gate.wait());
+    let line = format!("{gate}; exec {serve} 127.0.0.1 {port}");
     let listen = ["run", "api", "--listen", &port, "--timeout", "60s"];
     let mut run = world.start([&listen[..], &["--", &line]].concat());
     let ours = std::process::id();
@@ -196,7 +196,7 @@ fn all_processes_of_a_run_count_also_one_in_the_background() {
 fn the_end_of_the_run_ends_a_wait_for_a_port() {
     let world = World::new();
     let gate = world.gate("on");
-    world.run("ends", &format!("{}; exit 3", gate.wait()));
+    world.run("ends", &format!("{gate}; exit 3"));
     let mut wait = world.start(argv("wait ends --listen --json"));
     world.until_waits(1);
     gate.open();
@@ -220,11 +220,10 @@ fn a_task_of_a_file_is_ready_when_it_listens_or_answers() {
     let [db, api] = [(); 2].map(|()| free_port());
     world.write("status", "503");
     let file = format!(
-        "[tasks.db]\ncommand = '''{}; exec {serve} :: {db}'''\nready = {{ port = {db} }}\n\
+        "[tasks.db]\ncommand = '''{gate}; exec {serve} :: {db}'''\nready = {{ port = {db} }}\n\
          [tasks.api]\ncommand = 'exec {serve} 127.0.0.1 {api} http'\nafter = 'db'\n\
          ready = {{ http = 'http://localhost:{api}/health' }}\n\
-         [tasks.web]\ncommand = 'exec sleep 1000'\nafter = 'api'\n",
-        gate.wait()
+         [tasks.web]\ncommand = 'exec sleep 1000'\nafter = 'api'\n"
     );
     world.write("tmux-task.toml", &file);
     let mut up = world.start(["up", "--wait"]);
@@ -256,21 +255,16 @@ fn a_task_of_a_file_is_ready_when_it_listens_or_answers() {
 #[test]
 fn values_of_ready_that_mean_nothing_are_errors() {
     let world = World::new();
-    let either = "must have either `port` or `http`";
-    for (ready, why) in [
-        (
-            "{ http = 'https://localhost/' }",
-            "https is not supported, only http",
-        ),
-        ("{ port = 0 }", "must not have port 0"),
-        ("{ port = 1, http = 'http://a/' }", either),
-        ("{}", either),
-        (
-            "{ http = '127.0.0.1' }",
-            "is not an address like http://127.0.0.1:3000/health",
-        ),
-        ("3000", "must be a string, or a table with `port` or `http`"),
-    ] {
+    for [ready, why] in rows(
+        "
+        { http = 'https://localhost/' } => https is not supported, only http
+        { port = 0 } => must not have port 0
+        { port = 1, http = 'http://a/' } => must have either `port` or `http`
+        {} => must have either `port` or `http`
+        { http = '127.0.0.1' } => is not an address like http://127.0.0.1:3000/health
+        3000 => must be a string, or a table with `port` or `http`
+        ",
+    ) {
         let file = format!("[tasks.api]\ncommand = 'true'\nready = {ready}\n");
         world.write("tmux-task.toml", &file);
         let refused = world.task(["up"]);

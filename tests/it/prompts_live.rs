@@ -45,11 +45,6 @@ impl World {
         self.project().join(name)
     }
 
-    #[track_caller]
-    fn explain(&self, name: &str) -> Value {
-        self.task(["explain", name, "--json"]).json()
-    }
-
     /// The `input` and `inputResolved` events of the feed.
     fn prompt_events(&self) -> Vec<PromptEvent> {
         let output = self.task(argv("feed --type input --type inputResolved"));

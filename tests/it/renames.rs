@@ -198,7 +198,7 @@ fn a_daemon_after_one_that_was_killed_has_the_renamed_session_by_either_name() {
         is_running(&world, second, daemon);
         // Of a task that ends at once only its end need be reported.
         let gate = world.gate("gate");
-        let line = format!("{}; exit 3", gate.wait());
+        let line = format!("{gate}; exit 3");
         by(&world, "work", &["run", "web", "--", &line]).ok();
         world.until("its start", |records| names(records) == ["api", "web"]);
         gate.open();
@@ -463,14 +463,7 @@ fn no_request_goes_to_another_session_because_tmux_cannot_be_asked() {
     rename(&world, "work", "new");
     world.tmux(argv("new-session -d -s work -n api 'exec sleep 1000'"));
     world.set("TMUX_TASK_TMUX", "/no/such/tmux");
-    for line in [
-        "kill api",
-        "send api x",
-        "run api -- 'exit 3'",
-        "prune",
-        "feed",
-        "daemon stop",
-    ] {
+    for line in "kill api|send api x|run api -- 'exit 3'|prune|feed|daemon stop".split('|') {
         world.call(line).fails_saying(1, "/no/such/tmux");
     }
     let view = by(&world, "new", &["ls", "--json"]).json();

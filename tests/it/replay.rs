@@ -89,16 +89,9 @@ fn the_documented_format_goes_in_and_records_come_out() {
     assert_eq!(json!(times), json!(expected));
     assert_eq!(records[2]["message"]["details"]["sessionId"], "s");
     let bare = &records[15]["task"];
-    let unknown = [
-        "paneId",
-        "exitCode",
-        "exitSignal",
-        "bellCount",
-        "run",
-        "startedAt",
-        "taskCwd",
-    ];
-    assert_eq!(unknown.map(|name| &bare[name]), [&Value::Null; 7]);
+    for name in "paneId exitCode exitSignal bellCount run startedAt taskCwd".split(' ') {
+        assert_eq!(bare[name], Value::Null, "{name}");
+    }
     has_fields(bare, "paneStateKnown dead", json!([false, false]));
 }
 
@@ -107,15 +100,13 @@ fn a_bad_line_is_named_and_the_lines_before_it_are_reported() {
     let world = World::new();
     let good = [snapshot(0, &[]), snapshot(1, &[task(1, &json!({}))])];
     let with = |task: Value| snapshot(2, &[task]).to_string();
+    let signal = json!({"exitSignal": "no signal"});
     for (bad, why) in [
         ("nonsense".to_owned(), "expected ident"),
         ("[1]".to_owned(), ""),
         (with(json!({"windowId": "1"})), "windowId"),
         (with(json!({})), "windowId"),
-        (
-            with(task(1, &json!({"exitSignal": "no signal"}))),
-            "exitSignal",
-        ),
+        (with(task(1, &signal)), "exitSignal"),
         (with(task(1, &json!({"run": -1}))), ""),
     ] {
         let text = format!("{}\n\n{}\n{bad}\n{}\n", good[0], good[1], good[1]);
@@ -139,7 +130,7 @@ fn a_bad_line_is_named_and_the_lines_before_it_are_reported() {
 fn what_ls_prints_can_be_replayed() {
     let world = World::new();
     let gate = world.gate("gate");
-    let window = world.run("api", &format!("echo hi; {}; exit 5", gate.wait()));
+    let window = world.run("api", &format!("echo hi; {gate}; exit 5"));
     world.until_shows(&window, "hi");
     let before = world.task(["ls", "--json"]);
     gate.open();

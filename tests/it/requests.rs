@@ -4,19 +4,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Output, World, argv};
 
-/// A tmux that records each call.
-fn recording_tmux(world: &World) -> String {
-    let file = world.path("ran-tmux").display().to_string();
-    let script = format!("#!/bin/sh\necho \"$*\" >>{file}\nexec tmux \"$@\"\n");
-    let path = world.script("recording-tmux", &script);
-    path.display().to_string()
-}
-
 #[test]
 fn commands_beside_a_daemon_start_no_tmux() {
     let mut world = World::new();
     world.run("first", "exec sleep 1000");
-    let tmux = recording_tmux(&world);
+    let ran = world.path("ran-tmux");
+    let tmux = world.tmux_after(&format!("echo \"$*\" >>{}", ran.display()));
     world.set("TMUX_TASK_TMUX", &tmux);
 
     let asks = "printf 'Name: '; read -r x; echo \"got <$x>\"; exec sleep 1000";
@@ -49,7 +42,7 @@ fn commands_beside_a_daemon_start_no_tmux() {
     world.task(["kill", "api"]).ok();
     world.task(["prune"]).ok();
 
-    let ran = std::fs::read_to_string(world.path("ran-tmux")).unwrap_or_default();
+    let ran = std::fs::read_to_string(ran).unwrap_or_default();
     assert_eq!(ran, "", "a command ran tmux");
     world.set("TMUX_TASK_TMUX", "");
     world.until_shows("=work:first", "hunter2");
@@ -185,17 +178,4 @@ fn a_list_of_many_tasks_has_all_that_tmux_has_reported() {
     world.until_shows("=work:late-task", "printed");
     let preview = world.listed("late-task")["outputPreview"].clone();
     assert!(preview.as_str().unwrap().contains("printed"));
-}
-
-#[test]
-fn a_command_as_long_as_an_argument_can_be_goes_through_the_daemon() {
-    let world = World::new();
-    world.run("first", "exec sleep 1000");
-    let long = format!("[ {} = 7 ]", "x".repeat(120_000));
-    let output = world.task(["run", "long", "--wait", "--", &long]);
-    assert_eq!(output.code, 1, "{}", output.err);
-    // Its record is twice as long.
-    let again = world.call("restart long --wait");
-    let why = "tmux-task: restart long: the task exited with code 1";
-    assert_eq!((again.code, again.err.trim()), (1, why));
 }

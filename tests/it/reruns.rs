@@ -85,15 +85,8 @@ fn what_was_started_is_run_again_byte_for_byte_with_the_environment_of_its_calle
 fn values_that_were_given_are_not_recorded_and_are_asked_for() {
     let world = World::new();
     let show = world.script("show", SHOW);
-    let given = [
-        "run",
-        "api",
-        "--env",
-        "OF_CALLER=s3cret-91",
-        "--",
-        show.to_str().unwrap(),
-    ];
-    world.task(given).ok();
+    let given = "run api --env OF_CALLER=s3cret-91 --";
+    world.call(&format!("{given} {}", show.display())).ok();
     let took = |end: &[u8]| assert!(take(&world, &world.project()).ends_with(end));
     took(b"s3cret-91\0");
     let options = world.tmux(["show-options", "-w", "-t", "=work:api"]);

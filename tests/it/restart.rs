@@ -17,7 +17,7 @@ fn a_daemon_carries_on_from_one_that_was_stopped_or_killed() {
         let world = World::new();
         let (on, ends) = (world.gate("on"), world.gate("ends"));
         world.run("on", &on.wait());
-        let ending = world.run("ends", &format!("{}; exit 4", ends.wait()));
+        let ending = world.run("ends", &format!("{ends}; exit 4"));
         let again = world.run("again", "exec sleep 1000");
         world.run("over", "exit 1");
         world.until_delivered("exited", "over");
@@ -67,7 +67,7 @@ fn a_restart_or_a_crash_is_no_news() {
 fn check_says_nothing_new(leave: fn(&World)) {
     let world = World::new();
     let on = world.gate("on");
-    world.run("on", &format!("{}; printf '\\a'; {}", on.wait(), on.wait()));
+    world.run("on", &format!("{on}; printf '\\a'; {on}"));
     world.until_deliveries(1);
     on.open();
     // By their text, and only because something reads: a line, a line after an answer, and keys.
@@ -98,7 +98,7 @@ fn check_says_nothing_new(leave: fn(&World)) {
         world.daemon();
         for (name, _) in questions {
             world.until_true(&format!("{name} is judged"), || {
-                let explained = world.task(["explain", name, "--json"]).json();
+                let explained = world.explain(name);
                 let is_still = explained["quietMs"].as_u64().is_some_and(|ms| ms > 1500);
                 is_still && explained["asks"] == true
             });
@@ -117,42 +117,10 @@ fn check_says_nothing_new(leave: fn(&World)) {
 }
 
 #[test]
-fn a_message_that_was_owed_is_written_on_return() {
-    let world = World::new();
-    world.run("api", "exit 3");
-    world.until("its end", |records| codes(records, "api") == [(1, 3)]);
-    let before = world.finish();
-    let (owed, told) = before.split_last().unwrap();
-    assert_eq!(owed["kind"], "followUp");
-    // As if it had crashed between the event and its delivery, with half of that on the disk.
-    let feed = world.state("work").join("feed.jsonl");
-    let text = fs::read_to_string(&feed).unwrap();
-    let last = text.trim_end().rfind('\n').unwrap() + 1;
-    fs::write(&feed, &text[..last + 40]).unwrap();
-    let saved = world.state("work").join("session.json");
-    let text = fs::read_to_string(&saved).unwrap();
-    let (after, before_it) = (before.len(), told.len());
-    let text = text.replace(
-        &format!("\"lastSeq\":{after},"),
-        &format!("\"lastSeq\":{before_it},"),
-    );
-    fs::write(&saved, text).unwrap();
-    assert_eq!(world.records(), told);
-
-    world.daemon();
-    world.until("the message", |records| records.len() == before.len());
-    let records = world.finish();
-    let again = records.last().unwrap();
-    for field in ["seq", "message", "events"] {
-        assert_eq!(again[field], owed[field]);
-    }
-}
-
-#[test]
 fn a_fresh_start_forgets_what_was_seen() {
     let world = World::new();
     let gate = world.gate("gate");
-    let window = world.run("api", &format!("{}; exit 4", gate.wait()));
+    let window = world.run("api", &format!("{gate}; exit 4"));
     world.until_deliveries(1);
     let before = world.finish();
     gate.open();

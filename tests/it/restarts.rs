@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::runs::codes;
 use crate::support::{
-    Output, World, all_told, argv, content, deliveries, events, has_fields, show, window_of,
+    Output, World, all_told, argv, content, deliveries, events, has_fields, lacks, show, window_of,
 };
 
 /// Fails until it is run for the third time.
@@ -217,10 +217,7 @@ fn a_run_without_a_policy_ends_the_one_before() {
 fn a_restart_outlives_the_daemon() {
     let world = World::new();
     let gate = world.gate("gate");
-    let line = format!(
-        "echo x >>n; test \"$(wc -l <n)\" -ge 2 || exit 1; {}",
-        gate.wait()
-    );
+    let line = format!("echo x >>n; test \"$(wc -l <n)\" -ge 2 || exit 1; {gate}");
     start(&world, "on-failure:3", "2s", &line);
     until_ends(&world, 1);
     world.kill_daemon();
@@ -241,7 +238,7 @@ fn a_restart_outlives_the_daemon() {
 /// these.
 #[test]
 fn a_restarted_task_has_the_environment_and_the_folder_of_its_launch_and_shows_it_nowhere() {
-    for (clean, of_caller) in [("", "s3cret-91 'x'|a.b=odd"), ("--clean-env", "|")] {
+    for (clean, of_caller) in [("", "k3pt-71 'x'|a.b=odd"), ("--clean-env", "|")] {
         let world = World::new();
         // With another environment than the task's.
         world.daemon();
@@ -251,34 +248,23 @@ fn a_restarted_task_has_the_environment_and_the_folder_of_its_launch_and_shows_i
             "#!/bin/sh\n\
              odd=$(grep -az '^a.b=' /proc/$$/environ | tr -d '\\0')\n\
              printf '%s\\n' \"$OF_CALLER|$odd|$GIVEN|$CLAUDECODE|$1|$TMUX_TASK_NAME\" >>seen\n\
-             test \"$(wc -l <seen)\" -ge 2 || exit 1\n{}\n",
-            again.wait()
+             test \"$(wc -l <seen)\" -ge 2 || exit 1\n{again}\n"
         );
-        let given = "0 --env \"GIVEN=s3cret-92 'x'\" --env CLAUDECODE=s3cret-93 ";
+        let given = "0 --env \"GIVEN=k3pt-72 'x'\" --env CLAUDECODE=k3pt-73 ";
         let mut command = launch_in(&world, &folder, &format!("{given}{clean}"));
         command
             .arg(world.script("show", &show))
             .arg("two  words #{pid}")
-            .envs([("OF_CALLER", "s3cret-91 'x'"), ("a.b", "odd")]);
+            .envs([("OF_CALLER", "k3pt-71 'x'"), ("a.b", "odd")]);
         Output::of(command).ok();
-        let expected = format!("{of_caller}|s3cret-92 'x'|s3cret-93|two  words #{{pid}}|api\n");
+        let expected = format!("{of_caller}|k3pt-72 'x'|k3pt-73|two  words #{{pid}}|api\n");
         let expected = expected.repeat(2);
         let seen = folder.join("seen");
         world.until_true("both runs have written", || {
             fs::read_to_string(&seen).is_ok_and(|text| text == expected)
         });
-        let mut shown = [
-            "show-options -w -t =work:api",
-            "show-options -t =work:",
-            "show-environment -t =work",
-            "show-environment -g",
-            "list-panes -a -F #{pane_start_command}",
-        ]
-        .map(|line| world.tmux(argv(line)))
-        .to_vec();
-        shown.push(world.task(["ls", "--json"]).out);
-        let pane = world.pane_pid("=work:api");
-        shown.push(fs::read_to_string(format!("/proc/{pane}/cmdline")).unwrap());
+        world.has_nowhere("k3pt-7", &[]);
+        lacks(world.task(["ls", "--json"]).ok(), "k3pt-7");
         for file in kept(&world) {
             let mode = fs::metadata(&file).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", file.display());
@@ -288,17 +274,9 @@ fn a_restarted_task_has_the_environment_and_the_folder_of_its_launch_and_shows_i
         until_ends(&world, 2);
         world.finish();
         // Neither as text nor as digits.
-        let digits = (*b"s3cret-9").map(|byte| format!("{byte:02x}")).concat();
-        let mut grep = world.command("grep");
-        grep.args(["-ra", "-e", "s3cret-9", "-e", &digits]);
-        grep.arg(world.path("state"));
-        shown.push(Output::of(grep).out);
-        for text in shown {
-            assert!(
-                !text.contains("s3cret-9") && !text.contains(&digits),
-                "{text}"
-            );
-        }
+        let digits = (*b"k3pt-7").map(|byte| format!("{byte:02x}")).concat();
+        world.has_nowhere("k3pt-7", &["state"]);
+        world.has_nowhere(&digits, &["state"]);
     }
 }
 
@@ -351,32 +329,24 @@ fn a_restart_that_is_impossible_wakes_the_agent_and_the_task_has_failed() {
 
 #[test]
 fn an_end_whose_window_or_pane_is_moved_during_the_pause_wakes_the_agent() {
+    const WINDOW: &str = "move-window -d -s =work:api -t =other:";
+    const PANE: &str = "split-window -d -t =work:api 'exec sleep 1000'|\
+                        break-pane -d -s =work:api.0 -t =other:";
     for (moves, where_to) in [
-        (
-            &["move-window -d -s =work:api -t =other:"][..],
-            "its window was moved to another session",
-        ),
-        (
-            &[
-                "split-window -d -t =work:api 'exec sleep 1000'",
-                "break-pane -d -s =work:api.0 -t =other:",
-            ],
-            "its pane was moved out of its window",
-        ),
+        (WINDOW, "its window was moved to another session"),
+        (PANE, "its pane was moved out of its window"),
     ] {
         let world = World::new();
         world.run("stays", "exec sleep 1000");
         world.tmux(argv("new-session -d -s other 'exec sleep 1000'"));
         let window = start(&world, "on-failure", "1h", "exit 7");
         agent_is_told(&until_ends(&world, 1), &[]);
-        for line in moves {
+        for line in moves.split('|') {
             world.tmux(argv(line));
         }
         let records = world.until("a message", |records| !follow_ups(records).is_empty());
-        agent_is_told(
-            &records,
-            &[&format!("tmux task {window} (api) exited with code 7")],
-        );
+        let end = format!("tmux task {window} (api) exited with code 7");
+        agent_is_told(&records, &[&end]);
         is_told(
             &records,
             &format!("tmux task {window} (api) cannot be restarted: {where_to}"),

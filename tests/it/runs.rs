@@ -1,9 +1,9 @@
 //! Runs: a task's slot is used again, and no end of a run is lost.
 
 use rustix::process::{Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::support::{World, content, deliveries, events, has_fields, repeated, story, window_of};
+use crate::support::{World, events, repeated, story, window_of};
 
 /// The codes with which a task's runs ended, by run.
 pub(crate) fn codes(records: &[Value], name: &str) -> Vec<(i64, i64)> {
@@ -23,34 +23,6 @@ fn until_last(world: &World, name: &str, end: (i64, i64)) -> Vec<Value> {
     world.until("the last end", |records| {
         codes(records, name).last() == Some(&end)
     })
-}
-
-#[test]
-fn a_rerun_is_the_second_run_of_the_same_window() {
-    let world = World::new();
-    let first = world.run("api", "exit 3");
-    // Delivered, so that the next start is a separate notice.
-    world.until_delivered("exited", "api");
-    let gate = world.gate("gate");
-    let printed = world
-        .task(["run", "api", "--json", "--", &gate.wait()])
-        .json();
-    let cwd = world.project().to_str().unwrap().to_owned();
-    let fields = "windowId run sessionName windowName taskCwd";
-    has_fields(&printed, fields, json!([first, 2, "work", "api", cwd]));
-    let text = format!("tmux task {first} (api) started");
-    world.until("the second start", |records| {
-        let last = deliveries(records).pop();
-        last.is_some_and(|last| last["kind"] == "notice" && content(last) == text)
-    });
-    let option = ["show-options", "-wv", "-t", &first, "@tmux_task_run"];
-    assert_eq!(world.tmux(option), "2");
-    let records = world.finish();
-    let mut again = events(&records);
-    again.retain(|event| event["rerun"] == true);
-    assert_eq!(again.len(), 1);
-    let task = &again[0]["task"];
-    has_fields(task, "run windowId exitCode", json!([2, first, null]));
 }
 
 /// By the launcher it is a notice, and by hand a message.

@@ -58,9 +58,9 @@ fn inactive_sessions_are_cleaned_and_active_ones_reported() {
         live(&world, "busy", name);
     }
     dead(&world, "busy", "lint");
-    world.tmux(argv(
-        "set-option -t =busy: @tmux_task_title 'Fix the § thing'",
-    ));
+    // It forges no lines.
+    let title = "Fix the §\n- two: 9 active\t\u{1b}[31m";
+    world.tmux(["set-option", "-t", "=busy:", "@tmux_task_title", title]);
     live(&world, "small", "db");
     // A session that is missing belongs to the project of the working directory.
     world.daemon();
@@ -72,7 +72,7 @@ fn inactive_sessions_are_cleaned_and_active_ones_reported() {
             format!("notice of [] [info] {}", cleaned(&world, &["old", "older"])),
             format!(
                 "notice of [] [info] Task session(s) of {} still have active tasks:\n\
-                 - busy (Fix the § thing): 2 active, 1 dead (api, web, +1 more)\n\
+                 - busy (Fix the § - two: 9 active): 2 active, 1 dead (api, web, +1 more)\n\
                  - small: 1 active, 0 dead (db)",
                 project.display()
             ),
@@ -110,9 +110,7 @@ fn other_projects_other_sessions_and_what_somebody_uses_are_left_alone() {
     }
     // A terminal that shows it: a pane of another server's.
     dead(&world, "watched", "a");
-    let socket = world.tmux(argv("display-message -p #{socket_path}"));
-    let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =watched");
-    world.tmux(["-L", "terminal", "new-session", "-d", &attach]);
+    world.attach_terminal("80x24", "watched");
     world.until_true("it is attached", || {
         !world.tmux(argv("list-clients -t =watched")).is_empty()
     });
@@ -130,7 +128,7 @@ fn other_projects_other_sessions_and_what_somebody_uses_are_left_alone() {
     for name in ["elsewhere", "nested", "users", "watched"] {
         assert!(!told.contains(&format!("- {name}")), "{told}");
     }
-    world.tmux(argv("-L terminal kill-server"));
+    world.end_terminal();
     by_person(&mut world);
     for line in ["prune", "daemon stop --cleanup"] {
         world.call(&format!("-s split {line}")).ok();
@@ -311,16 +309,14 @@ fn its_own_session_is_no_other_one_though_it_came_meanwhile() {
     let mut world = World::new();
     // A tmux that takes its time for the scan's list of sessions.
     let gate = world.gate("gate");
-    let script = format!(
-        "#!/bin/sh\n\
-         case \"$*\" in *source-file*) ;; *) exec tmux \"$@\" ;; esac\n\
+    let late = format!(
+        "case \"$*\" in *source-file*) ;; *) exec tmux \"$@\" ;; esac\n\
          line=$(cat)\n\
-         case $line in *list-sessions*tmux_task_root*) {} ;; esac\n\
-         printf '%s\\n' \"$line\" | tmux \"$@\"\n",
-        gate.wait()
+         case $line in *list-sessions*tmux_task_root*) {gate} ;; esac\n\
+         printf '%s\\n' \"$line\" | tmux \"$@\"; exit",
     );
-    let slow = world.script("slow-tmux", &script);
-    world.set("TMUX_TASK_TMUX", slow.to_str().unwrap());
+    let slow = world.tmux_after(&late);
+    world.set("TMUX_TASK_TMUX", &slow);
     world.daemon();
     world.set("TMUX_TASK_TMUX", "");
 
@@ -344,20 +340,15 @@ fn looking_for_other_sessions_takes_as_much_of_tmux_however_many_there_are() {
     let mut world = quiet();
     world.set("TMUX_TASK_OWNER", "");
     let ran = world.path("ran-tmux");
-    let recording = format!(
-        "#!/bin/sh\necho x >>'{}'\nexec tmux \"$@\"\n",
-        ran.display()
-    );
-    let recording = world.script("recording-tmux", &recording);
+    let tmux = world.tmux_after(&format!("echo x >>'{}'", ran.display()));
     let counts = [("work", 1..2), ("next", 2..7)].map(|(session, others)| {
         for n in others {
             live(&world, &format!("other{n}"), "a");
         }
         live(&world, session, "mine");
         fs::write(&ran, "").unwrap();
-        let tmux = recording.to_str().unwrap();
         world
-            .task(["-s", session, "--tmux", tmux, "daemon", "--detach"])
+            .task(["-s", session, "--tmux", &tmux, "daemon", "--detach"])
             .ok();
         world.until_of(&["-s", session], "the notice", |records| {
             records.iter().any(|record| record["kind"] == "notice")

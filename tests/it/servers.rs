@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::runs::codes;
 use crate::support::{
-    Output, World, argv, check_feed, deliveries, event, events, story, window_of,
+    Output, World, argv, check_feed, deliveries, event, events, has_fields, story, window_of,
 };
 
 #[test]
@@ -128,19 +130,13 @@ fn a_window_of_pi_tmux_tasks_helper_is_supervised_as_it_is() {
     world.tmux(["set-hook", "-t", "work", "alert-bell[9010]", counts]);
     world.daemon();
     let (ring, end) = (world.gate("ring"), world.gate("end"));
-    let line = format!(
-        "sh -c '{}; printf \"\\a\"; {}; exit 9'",
-        ring.wait(),
-        end.wait()
-    );
+    let line = format!("sh -c '{ring}; printf \"\\a\"; {end}; exit 9'");
     // Starts a window as that helper does.
     let mut words = argv("new-window -d -t work: -n build");
     words.push(line);
-    for option in [
-        "remain-on-exit on",
-        "@pi_task_command 'npm run build'",
-        "@pi_task_cwd /srv/app",
-    ] {
+    for option in
+        "remain-on-exit on|@pi_task_command 'npm run build'|@pi_task_cwd /srv/app".split('|')
+    {
         words.extend(argv(&format!("; set-option -w -t work:build {option}")));
     }
     world.tmux(words);
@@ -154,10 +150,7 @@ fn a_window_of_pi_tmux_tasks_helper_is_supervised_as_it_is() {
     world.until_deliveries(3);
     let records = world.finish();
     let rang = event(&records, "notify", "build");
-    assert_eq!(
-        (&rang["bells"], &rang["task"]["bellCount"]),
-        (&1.into(), &1.into())
-    );
+    has_fields(rang, "bells task.bellCount", json!([1, 1]));
     assert_eq!(codes(&records, "build"), [(1, 9)]);
     assert_eq!((events(&records).len(), deliveries(&records).len()), (3, 3));
 }

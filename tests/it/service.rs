@@ -67,7 +67,7 @@ fn a_service_manager_is_told_when_the_daemon_is_ready_works_and_stops() {
     let manager = Manager::new(&world);
     // One that a command has started makes room for it, as the unit does.
     let gate = world.gate("gate");
-    world.run("old", &format!("{}; exit 3", gate.wait()));
+    world.run("old", &format!("{gate}; exit 3"));
     let before = world.until_deliveries(1);
     world.task(["daemon", "stop"]).ok();
     let mut daemon = manager.start(&world, "200000");
@@ -118,12 +118,8 @@ fn unit() -> PathBuf {
 fn the_unit_is_what_systemd_understands() {
     let world = World::new();
     let text = fs::read_to_string(unit()).unwrap();
-    for line in [
-        "Type=notify",
-        "Restart=on-failure",
-        "KillMode=process",
-        "WantedBy=default.target",
-    ] {
+    for line in "Type=notify Restart=on-failure KillMode=process WantedBy=default.target".split(' ')
+    {
         assert!(text.lines().any(|found| found == line), "{line}");
     }
     let verifies = Command::new("systemd-analyze").arg("--version").output();

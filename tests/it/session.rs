@@ -188,20 +188,13 @@ fn prune_says_nothing_of_the_dead_but_its_outcome_and_ends_an_empty_session() {
 fn a_split_neither_speaks_nor_ends_the_task_nor_makes_it_prunable() {
     let world = World::new();
     let gate = world.gate("gate");
-    let window = world.run("api", &format!("{}; exit 7", gate.wait()));
+    let window = world.run("api", &format!("{gate}; exit 7"));
     world.until_deliveries(1);
     // Before the task's pane, and active.
-    let split = "printf 'Proceed? [y/N] '; read -r _; exit 3";
-    let open = [
-        "split-window",
-        "-b",
-        "-t",
-        &window,
-        "-P",
-        "-F",
-        "#{pane_id}",
-        split,
-    ];
+    let split = "read -rp 'Proceed? [y/N] ' _; exit 3";
+    let open = argv(&format!(
+        "split-window -b -t {window} -P -F #{{pane_id}} \"{split}\""
+    ));
     let pane = world.tmux(open);
     world.until_shows(&pane, "Proceed?");
     world.look();

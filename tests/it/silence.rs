@@ -24,21 +24,13 @@ impl Drop for Stopped {
 }
 
 /// Commands that all need an answer, at once, so that they take no longer than the slowest.
-const COMMANDS: [&str; 8] = [
-    "ls",
-    "ls --json",
-    "status",
-    "run other -- true",
-    "run other --wait -- true",
-    "kill api",
-    "wait api --timeout 2s",
-    "wait api",
-];
+const COMMANDS: &str = "ls|ls --json|status|run other -- true|run other --wait -- true|kill api|\
+                        wait api --timeout 2s|wait api";
 
 /// Starts these and more. Each names the process that does not answer.
 #[track_caller]
-fn all_say(world: &World, more: &[&str], who: &str, pid: Pid) {
-    let all = COMMANDS.iter().chain(more);
+fn all_say(world: &World, more: &str, who: &str, pid: Pid) {
+    let all = COMMANDS.split('|').chain(more.split('|'));
     let started: Vec<_> = all.map(|line| (line, world.start(argv(line)))).collect();
     for (command, mut running) in started {
         let said = running.complaint();
@@ -61,8 +53,8 @@ fn a_daemon_that_does_not_answer_is_named() {
         "the daemon (pid {}) does not answer: it is stopped",
         pid.as_raw_nonzero()
     );
-    let more = ["daemon status", "daemon stop", "send api x"];
-    all_say(&world, &more, &who, pid);
+    let more = "daemon status|daemon stop|send api x";
+    all_say(&world, more, &who, pid);
     // The disk needs no daemon, nor does tmux.
     let feed = parse_lines(world.task(["feed", "--format", "json"]).ok());
     assert_eq!(event(&feed, "started", "api")["seq"], 1);
@@ -84,14 +76,8 @@ fn a_tmux_server_that_does_not_answer_is_named_and_carries_nothing_out_later() {
     let pid = world.server();
     let stopped = Stopped::new(pid);
     let who = format!("the tmux server (pid {}, ", pid.as_raw_nonzero());
-    let more = [
-        "ls --all",
-        "run api -- true",
-        "send api typed",
-        "prune",
-        "kill-all --yes",
-    ];
-    all_say(&world, &more, &who, pid);
+    let more = "ls --all|run api -- true|send api typed|prune|kill-all --yes";
+    all_say(&world, more, &who, pid);
     drop(stopped);
     // An empty line behind everything that tmux was given.
     world.tmux(["display-message", "-p", ""]);
@@ -107,11 +93,11 @@ fn a_tmux_server_that_is_busy_does_not_end_a_command() {
     let task = "trap '' TERM; while :; do echo busy; sleep 0.05; done";
     world.run("api", task);
     // Its answer to the question whether it answers at all comes later than usual.
-    let script = "#!/bin/sh\nline=$(cat)\ncase $line in *display-message*) sleep 3 ;; esac\n\
-        printf '%s\\n' \"$line\" | tmux \"$@\"\n";
-    let slow = world.script("slow-tmux", script);
-    let slow = slow.to_str().unwrap();
-    let killed = world.task(["--tmux", slow, "kill", "api", "--grace", "7s"]);
+    let slow = world.tmux_after(
+        "line=$(cat)\ncase $line in *display-message*) sleep 3 ;; esac\n\
+         printf '%s\\n' \"$line\" | tmux \"$@\"; exit",
+    );
+    let killed = world.task(["--tmux", &slow, "kill", "api", "--grace", "7s"]);
     assert!(!killed.err.contains("does not answer"), "{}", killed.err);
     killed.ok();
 }

@@ -39,9 +39,9 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         u64::try_from(since.as_millis()).unwrap()
     };
-    run(&world, "first", &format!("{}; exit 3", on.wait()));
+    run(&world, "first", &format!("{on}; exit 3"));
     until("started first");
-    queue(&world, "second", &format!("{}; exit 4", ends.wait()));
+    queue(&world, "second", &format!("{ends}; exit 4"));
     queue(&world, "third", "exit 5");
     queue(&world, "fourth", "exit 5");
     // Ended while it is queued, it has never begun.

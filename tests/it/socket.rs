@@ -31,7 +31,7 @@ fn wait_for(window: &str) -> Value {
 fn a_client_that_closes_its_side_gets_the_answer() {
     let world = World::new();
     let gate = world.gate("gate");
-    let window = world.run("api", &format!("{}; exit 3", gate.wait()));
+    let window = world.run("api", &format!("{gate}; exit 3"));
     let subscribe = json!({"op": "subscribe", "start": "now", "filter": {}});
     // Also when the answer takes a while.
     let requests = [json!({"op": "status"}), wait_for(&window), subscribe];
@@ -93,7 +93,7 @@ fn a_command_of_another_version_gets_the_version_and_can_stop_the_daemon() {
 fn a_subscriber_gets_all_tasks_and_then_their_changes() {
     let world = World::new();
     let gate = world.gate("gate");
-    let window = world.run("api", &format!("{}; exit 3", gate.wait()));
+    let window = world.run("api", &format!("{gate}; exit 3"));
     let other = world.run("other", "exec sleep 1000");
     let subscribe = json!({"op": "subscribe", "start": "now", "filter": {}, "tasks": true});
     let reader = ask(&world, &subscribe);

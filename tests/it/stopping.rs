@@ -77,12 +77,8 @@ fn a_signal_is_handled_during_the_first_look() {
     let world = World::new();
     world.tmux(argv("new-session -d -s work 'exec sleep 1000'"));
     // Everything is answered but the client that looks.
-    let tmux = world.script(
-        "tm",
-        "#!/bin/sh\ncase \"$*\" in *attach-session*) exec sleep 1000;; esac\nexec tmux \"$@\"\n",
-    );
-    let tmux = tmux.to_str().unwrap();
-    let mut daemon = world.start(["--tmux", tmux, "daemon"]);
+    let tmux = world.tmux_after("case \"$*\" in *attach-session*) exec sleep 1000;; esac");
+    let mut daemon = world.start(["--tmux", &tmux, "daemon"]);
     world.until_true("it looks", || {
         let folders = std::fs::read_dir(world.path("state")).unwrap();
         folders

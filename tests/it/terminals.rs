@@ -16,11 +16,8 @@ struct Terminal<'a> {
 
 impl<'a> Terminal<'a> {
     fn start(world: &'a World, name: &str, term: &str) -> Self {
-        let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
-        let attach = format!(
-            "env -u TMUX TERM={term} tmux -u -S '{}' attach -t =home",
-            socket.trim()
-        );
+        let socket = world.server_socket();
+        let attach = format!("env -u TMUX TERM={term} tmux -u -S '{socket}' attach -t =home");
         let record = world.path(name);
         // Everything that it is sent is recorded from the beginning on.
         let pane = "sh -c 'read -r _'";
@@ -32,15 +29,14 @@ impl<'a> Terminal<'a> {
         on(&["pipe-pane", "-t", &target, &cat]);
         let old = Self::clients(world);
         on(&["respawn-pane", "-k", "-t", &target, &attach]);
-        world.until_true("a terminal is attached", || {
-            Self::clients(world).len() > old.len()
-        });
-        let client = Self::clients(world)
-            .into_iter()
-            .find(|client| !old.contains(client));
+        let new = || {
+            let mut clients = Self::clients(world).into_iter();
+            clients.find(|client| !old.contains(client))
+        };
+        world.until_true("a terminal is attached", || new().is_some());
         Self {
             world,
-            client: client.unwrap(),
+            client: new().unwrap(),
             record,
         }
     }
@@ -91,7 +87,7 @@ fn each_attached_terminal_is_told_once_except_of_what_it_shows() {
     let gates = ["hostile", "shown", "last"].map(|name| {
         let gate = world.gate(name);
         let says = r"printf 'a;\033]0;owned\007b\302\234c\n'";
-        world.run(name, &format!("{}; {says}; exit 3", gate.wait()));
+        world.run(name, &format!("{gate}; {says}; exit 3"));
         gate
     });
     let [hostile, shown, last] = gates;

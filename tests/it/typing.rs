@@ -90,7 +90,7 @@ os.read(0, 1)
 fn taking_keys(world: &World, name: &str) -> String {
     let window = world.run(name, "python3 keys.py");
     world.until_true(&format!("{name} takes keys"), || {
-        let explained = world.task(["explain", name, "--json"]).json();
+        let explained = world.explain(name);
         explained["terminal"]["canonical"] == false && explained["asks"] == true
     });
     window
@@ -150,7 +150,7 @@ fn a_task_that_shows_no_question_is_answered_by_the_empty_prompt() {
     ] {
         let line = format!("clear; {above}read -r x; echo \"got <$x>\"; exec sleep 1000");
         let window = asking(&world, name, &line);
-        let explained = world.task(["explain", name, "--json"]).json();
+        let explained = world.explain(name);
         assert_eq!(explained["prompt"], "", "{explained}");
         let answer = |prompt| send(&world, name, &["--if-prompt", prompt], "Ada");
         answer("Name:").fails_with(1);
@@ -164,9 +164,8 @@ fn a_task_that_shows_no_question_is_answered_by_the_empty_prompt() {
 /// returns.
 fn asks_twice(world: &World, name: &str, read: &str, gate: &Gate) -> String {
     let line = format!(
-        "read {read} -p 'OK? [y/N] ' a; echo \"$a\" >ok-{name}; {}; \
-         read {read} -p 'Wipe? [y/N] ' b; echo \"got <$a$b>\"; exec sleep 1000",
-        gate.wait()
+        "read {read} -p 'OK? [y/N] ' a; echo \"$a\" >ok-{name}; {gate}; \
+         read {read} -p 'Wipe? [y/N] ' b; echo \"got <$a$b>\"; exec sleep 1000"
     );
     let window = world.run(name, &line);
     until_asked(world, name, "OK?");
@@ -227,7 +226,7 @@ fn check_one_answer(world: &World, name: &str, read: &str) {
     }
     go_on(world, name, &gate);
     send(world, name, &ok, "y").fails_saying(1, "asks something else:");
-    let explained = world.task(["explain", name, "--json"]).json();
+    let explained = world.explain(name);
     let prompt = explained["prompt"].as_str().unwrap();
     let wipe = [&["--if-prompt", prompt], enter].concat();
     send(world, name, &wipe, "n").ok();

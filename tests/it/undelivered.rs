@@ -5,14 +5,12 @@ use std::fs;
 use rustix::process::Signal;
 
 use crate::consumers::{consume, until_live};
-use crate::support::{Output, Running, World, argv};
+use crate::support::{Running, World, argv};
 
 /// Runs a command for an owner, named by a variable, and returns what it says on standard error.
 #[track_caller]
-fn said(world: &World, (name, value): (&str, &str), args: &str) -> String {
-    let mut command = world.command(World::program());
-    command.args(argv(args)).env(name, value);
-    let output = Output::of(command);
+fn said(world: &World, variable: (&str, &str), args: &str) -> String {
+    let output = world.task_with(&[variable], argv(args));
     output.ok();
     output.err
 }
@@ -123,10 +121,7 @@ fn a_conversation_whose_reader_is_there_is_told_nothing() {
     let world = World::new();
     world.daemon();
     let nothing = |owner: &str| format!("nothing delivers messages to {owner}");
-    let mut adapter = world.command(World::program());
-    adapter.args(argv("agent pi --id p"));
-    adapter.stdin(std::process::Stdio::piped());
-    let adapter = Running::start(adapter);
+    let adapter = world.start_piped(["agent", "pi", "--id", "p"]);
     adapter.records_until(|line| line["kind"] == "following");
     assert_eq!(run(&world, "pi:p"), "");
     kill(&world, adapter);

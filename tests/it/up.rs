@@ -22,7 +22,7 @@ fn text(tasks: &[(&str, &str, &str)]) -> String {
 
 /// A command that prints this when the gate is opened, and sleeps.
 fn prints(gate: &Gate, word: &str) -> String {
-    format!("{}; echo {word}; {SLEEPS}", gate.wait())
+    format!("{gate}; echo {word}; {SLEEPS}")
 }
 
 /// The tasks that there are, with their runs, as `api 1, db 2`.
@@ -62,14 +62,16 @@ fn tasks_start_in_their_order_and_end_in_reverse() {
     fs::create_dir_all(world.project().join("web")).unwrap();
     let text = r#"
         [tasks.api]
-        command = ["sh", "-c", "pwd; echo \"$MODE listening\"; exec sleep 1000"]
+        command = '''pwd; echo "$MODE listening"; trap 'sleep 0.2; echo stopped >../order; exit' TERM
+            while :; do sleep 0.05; done'''
         cwd = "web"
         env = { MODE = "dev" }
         after = ["migrate"]
         ready = "dev listening"
 
         [tasks.db]
-        command = '''ACCEPTS; echo accepts connections; exec sleep 1000'''
+        command = '''ACCEPTS; echo accepts connections; trap 'echo db stops >>order; exit' TERM
+            while :; do sleep 0.05; done'''
         ready = "accepts connections"
 
         [tasks.migrate]
@@ -107,6 +109,9 @@ fn tasks_start_in_their_order_and_end_in_reverse() {
     let down = world.task(["down"]);
     let ended = ["ended (api)", "ended (migrate)", "ended (db)"];
     assert_eq!(without_ids(down.ok()), ended);
+    // The next one is asked to when the one before has ended.
+    let order = fs::read_to_string(world.project().join("order")).unwrap();
+    assert_eq!(order, "stopped\ndb stops\n");
     assert_eq!(runs(&world), "mine 1");
     assert_eq!(world.task(["down"]).ok(), "");
     world.finish();
@@ -230,10 +235,7 @@ fn a_task_whose_first_output_is_gone_is_taken_as_ready_if_it_ran_before() {
     let world = World::new();
     let prints = world.gate("prints");
     // The text is not among the first lines, which are known.
-    let line = format!(
-        "seq 3000; echo listening; {}; seq 60000; echo done; {SLEEPS}",
-        prints.wait()
-    );
+    let line = format!("seq 3000; echo listening; {prints}; seq 60000; echo done; {SLEEPS}");
     write(&world, &text(&[("api", &line, "ready = 'listening'")]));
     let up = world.task(["up", "--wait"]);
     assert_eq!(without_ids(up.ok()), ["started (api)", "ready (api)"]);

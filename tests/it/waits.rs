@@ -63,7 +63,7 @@ fn ends_with((exit, result): (i32, Value), code: i32, name: &str) -> Value {
 #[track_caller]
 fn steps(world: &World, name: &str, steps: &[&str]) -> (String, impl Fn() + use<>) {
     let gate = world.gate(name);
-    let script = steps.join(&format!("; {}; ", gate.wait()));
+    let script = steps.join(&format!("; {gate}; "));
     let window = world.run(name, &format!("{script}; exec sleep 1000"));
     (window, move || gate.open())
 }

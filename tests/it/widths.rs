@@ -1,18 +1,8 @@
 //! Panes of any width: what is quoted of a task's output are its lines, not rows of the screen.
 
-use std::fs;
-
 use serde_json::json;
 
 use crate::support::{World, content, deliveries, events};
-
-/// A world whose windows have this many columns while no client is attached.
-fn with_columns(columns: usize) -> World {
-    let world = World::new();
-    let settings = format!("set -g default-size {columns}x24\nset -g status off\n");
-    fs::write(world.path("home").join(".tmux.conf"), settings).unwrap();
-    world
-}
 
 /// A line with a blank at the edge of the pane, one that fills a row exactly, one with a wide character
 /// that does not fit into its row, and a compiler's error.
@@ -48,7 +38,7 @@ fn message(world: &World, kind: &str, name: &str) -> String {
 #[test]
 fn a_message_a_list_and_a_wait_quote_whole_lines_at_any_width() {
     for columns in [20, 80, 150] {
-        let world = with_columns(columns);
+        let world = World::with_size(&format!("{columns}x24"));
         world.run("stays", "exec sleep 1000");
         let lines = lines(columns);
         let printed = printing(&lines);
@@ -72,14 +62,13 @@ fn a_message_a_list_and_a_wait_quote_whole_lines_at_any_width() {
 
 #[test]
 fn a_preview_has_the_rows_of_the_screen_and_the_last_lines_survive_a_new_size() {
-    let world = with_columns(80);
+    let world = World::with_size("80x24");
     world.run("stays", "exec sleep 1000");
     let gate = world.gate("go");
     let lines = lines(80);
     let line = format!(
-        "{}; printf '\\a'; {}; printf '\\a'; exec sleep 1000",
-        printing(&lines),
-        gate.wait()
+        "{}; printf '\\a'; {gate}; printf '\\a'; exec sleep 1000",
+        printing(&lines)
     );
     let window = world.run("rings", &line);
     let mut quotes = vec![message(&world, "notify", "rings")];
@@ -104,7 +93,7 @@ fn a_preview_has_the_rows_of_the_screen_and_the_last_lines_survive_a_new_size() 
 /// Of a line that is longer than what is captured, the beginning is missing, which is marked.
 #[test]
 fn a_long_line_is_cut_and_the_cut_is_marked() {
-    let world = with_columns(80);
+    let world = World::with_size("80x24");
     world.run("stays", "exec sleep 1000");
     world.run(
         "bad",

@@ -20,7 +20,7 @@ fn in_repository(path: &str) -> PathBuf {
 
 /// The frozen lines of this file. None of them may ever be changed; new ones may be added.
 fn frozen(name: &str) -> Vec<Value> {
-    let path = in_repository("tests/fixtures/wire/v1").join(name);
+    let path = in_repository(&format!("tests/fixtures/wire/v1/{name}.jsonl"));
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     let lines: Vec<Value> = text
         .lines()
@@ -30,12 +30,7 @@ fn frozen(name: &str) -> Vec<Value> {
     lines
 }
 
-const RECORDS: [&str; 4] = [
-    "event.jsonl",
-    "notice.jsonl",
-    "followUp.jsonl",
-    "live.jsonl",
-];
+const RECORDS: [&str; 4] = ["event", "notice", "followUp", "live"];
 
 fn frozen_records() -> Vec<Value> {
     RECORDS.iter().flat_map(|name| frozen(name)).collect()
@@ -117,7 +112,7 @@ fn every_frozen_durable_record_is_understood() {
 
 #[test]
 fn every_frozen_snapshot_is_understood() {
-    for line in frozen("snapshot.jsonl") {
+    for line in frozen("snapshot") {
         for line in [line.clone(), with_news(&line)] {
             let known: SnapshotLine = read(&line);
             let snapshot = known.to_snapshot();
@@ -144,7 +139,7 @@ fn every_kind_and_type_has_a_frozen_line() {
 #[test]
 fn the_examples_in_the_docs_have_every_field_that_is_written() {
     let docs = fs::read_to_string(in_repository("docs/feed.md")).expect("it is there");
-    let task = frozen("event.jsonl")[0]["task"].to_string();
+    let task = frozen("event")[0]["task"].to_string();
     let mut kinds = Vec::new();
     for line in docs
         .lines()
@@ -211,7 +206,7 @@ fn the_schema_takes_what_is_written_today() {
     let mut engine = Engine::new(Settings::REPLAY, RestoredState::default(), now);
     let mut n = 0;
     let mut looks = vec![SnapshotLine::default()];
-    looks.extend(frozen("snapshot.jsonl").iter().map(read::<SnapshotLine>));
+    looks.extend(frozen("snapshot").iter().map(read::<SnapshotLine>));
     for look in looks {
         let look = look.to_snapshot().expect("a snapshot");
         let mut effects = engine.look(look, now);
@@ -237,7 +232,7 @@ fn the_schema_takes_what_is_written_today() {
 #[test]
 fn the_schema_refuses_what_no_reader_could_use() {
     let schema = feed_schema();
-    let good = frozen("event.jsonl").remove(0);
+    let good = frozen("event").remove(0);
     for field in "v seq epoch time sessionName kind type level task".split(' ') {
         let mut line = good.clone();
         line.as_object_mut().expect("a record").remove(field);

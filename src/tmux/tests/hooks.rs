@@ -6,6 +6,8 @@ use super::*;
 async fn two_daemons_share_the_hooks() {
     let private = Private::started().await;
     let daemon = std::process::id();
+    // A count that windows inherit is none of theirs.
+    private.asks(&["set-option", "-gw", "@tmux_task_bells", "7"]);
     let mut pids = Vec::new();
     for (n, name) in [(1, "A"), (2, "B"), (3, "other")] {
         private.run(&format!("new-session -d -s {name} -- sleep 1000"));

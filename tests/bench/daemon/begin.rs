@@ -17,9 +17,7 @@ pub(crate) fn run(effort: Effort) {
     let mut took: [Vec<Duration>; 2] = Default::default();
     let mut again: [Vec<Duration>; 2] = Default::default();
     for _ in 0..effort.pick(5, 20) {
-        drop(std::fs::remove_dir_all(
-            world.path("state").join("tmux-task"),
-        ));
+        drop(std::fs::remove_dir_all(world.path("state")));
         // The first time there is nothing saved, the second time there is.
         for took in [&mut took, &mut again] {
             let began = Instant::now();
@@ -32,7 +30,7 @@ pub(crate) fn run(effort: Effort) {
             watcher.stop();
         }
     }
-    let mut table = Table::new(&["line", "n", "p50", "p95", "max", "target", ""]);
+    let mut table = Table::new("line|n|p50|p95|max|target|");
     let fresh = took.iter_mut().zip(["hello", "first status"]);
     let saved = again
         .iter_mut()

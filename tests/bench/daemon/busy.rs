@@ -29,8 +29,8 @@ const N_READERS: usize = 10;
 
 pub(crate) fn run(effort: Effort) {
     heading("`daemon status` while the daemon is busy, in milliseconds");
-    let columns = ["meanwhile", "n", "peace p50", "p50", "max", "target", ""];
-    let mut table = Table::new(&columns);
+    let columns = "meanwhile|n|peace p50|p50|max|target|";
+    let mut table = Table::new(columns);
     let n = effort.pick(20, 60);
     waits(n, &mut table);
     ends(n, &mut table);
@@ -43,7 +43,7 @@ pub(crate) fn run(effort: Effort) {
         ALLOWANCE.as_millis()
     );
     heading("The start of a daemon beside a feed of 100 MiB, in milliseconds");
-    let mut table = Table::new(&["n", "p50", "max", "target", ""]);
+    let mut table = Table::new("n|p50|max|target|");
     let at = |share| quantile(&starts, share).unwrap();
     table.row([
         starts.len().to_string(),
@@ -151,17 +151,7 @@ fn slow_disk(n: usize, table: &mut Table) {
     task(&world, &["run", "task", "--", "exec sleep 1000000"]);
     let peace = statuses(&world, n);
     leave(&world);
-    let (source, library) = (world.path("slow.c"), world.path("slow.so"));
-    fs::write(&source, SLOW_SYNC).unwrap();
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
-        .args([&library, &source])
-        .arg("-ldl")
-        .status();
-    if !built.is_ok_and(|built| built.success()) {
-        println!("Without a C compiler there is no slow disk.\n");
-        return;
-    }
+    let library = world.c_library("slow", SLOW_SYNC);
     let mut daemon = command(&world, &["daemon", "--detach"]);
     daemon.env("LD_PRELOAD", &library);
     assert!(daemon.status().unwrap().success());
@@ -198,7 +188,7 @@ int fsync(int file) { return sync_slowly("fsync", file); }
 /// A world whose panes keep many lines.
 pub(super) fn long_history() -> World {
     let world = World::new();
-    world.tmux(&["set-option", "-g", "history-limit", "60000"]);
+    world.tmux(["set-option", "-g", "history-limit", "60000"]);
     world
 }
 
@@ -258,7 +248,7 @@ fn cell(duration: Duration) -> String {
 }
 
 fn feed_of(world: &World) -> PathBuf {
-    let states = fs::read_dir(world.path("state").join("tmux-task")).unwrap();
+    let states = fs::read_dir(world.path("state")).unwrap();
     let mut feeds = states
         .map(|state| state.unwrap().path().join("feed.jsonl"))
         .filter(|feed| feed.exists());

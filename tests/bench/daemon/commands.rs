@@ -30,17 +30,8 @@ const COMMANDS: [(&str, &[&str]); 7] = [
 
 pub(crate) fn run(effort: Effort) {
     heading("Commands beside a daemon, in milliseconds");
-    let columns = [
-        "windows",
-        "command",
-        "n",
-        "p50",
-        "p95",
-        "target of p50",
-        "",
-        "tmux processes",
-    ];
-    let mut table = Table::new(&columns);
+    let columns = "windows|command|n|p50|p95|target of p50||tmux processes";
+    let mut table = Table::new(columns);
     for windows in [10, 300] {
         measure(windows, effort.pick(10, 30), &mut table);
     }
@@ -66,7 +57,7 @@ fn measure(windows: usize, rounds: usize, table: &mut Table) {
         let mut new_window = world.program("tmux");
         new_window.args(["new-window", "-d", "-t", &target, "-n", "by-tmux", SLEEP]);
         made.push(time(&mut new_window));
-        world.tmux(&["kill-window", "-t", &format!("={SESSION}:by-tmux")]);
+        world.tmux(["kill-window", "-t", &format!("={SESSION}:by-tmux")]);
         std::thread::sleep(PAUSE);
         for ((_, words), took) in COMMANDS.iter().zip(&mut took) {
             let mut command = world.program(env!("CARGO_BIN_EXE_tmux-task"));

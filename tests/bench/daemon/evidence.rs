@@ -73,17 +73,9 @@ impl Sort {
 pub(crate) fn run(effort: Effort) {
     heading("Evidence: 300 quiet tasks, processor time by the second");
     let [settle, time] = effort.pick([10, 15], [25, 60]).map(Duration::from_secs);
-    let mut table = Table::new(&[
-        "300 tasks",
-        "daemon ms/s",
-        "its clients",
-        "tmux above own",
-        "resident MB",
-        "",
-        "a late reader is found, n",
-        "p50 ms",
-        "max ms",
-    ]);
+    let mut table = Table::new(
+        "300 tasks|daemon ms/s|its clients|tmux above own|resident MB||a late reader is found, n|p50 ms|max ms",
+    );
     for sort in Sort::ALL {
         let world = World::new();
         world.add_session_of(SESSION, TASKS - LATE, &sort.line(&world));

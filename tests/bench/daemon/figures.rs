@@ -44,9 +44,10 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(columns: &[&str]) -> Self {
+    /// Begins with the names of its columns, separated by `|`.
+    pub(crate) fn new(columns: &str) -> Self {
         Self {
-            rows: vec![columns.iter().map(ToString::to_string).collect()],
+            rows: vec![columns.split('|').map(str::to_owned).collect()],
         }
     }
 

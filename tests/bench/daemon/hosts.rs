@@ -30,12 +30,12 @@ const PAUSE: Duration = Duration::from_millis(60);
 
 pub(crate) fn run(effort: Effort) {
     heading("Another machine over ssh, in milliseconds");
-    let machines = Machines::new(1, true);
+    let machines = Machines::new::<1>(true);
     let far = |words: &[&str]| machines.far_command(0, words);
     let near = |words: &[&str]| machines.near_command(0, words);
     succeed(&mut near(&["run", "held", "--", SLEEP]));
     let round_trip = round_trip(&machines);
-    let mut table = Table::new(&["what", "where", "n", "p50", "p95", "target of p50", ""]);
+    let mut table = Table::new("what|where|n|p50|p95|target of p50|");
     let mut rows = |what: &str, there: Vec<Duration>, here: Vec<Duration>, within: Duration| {
         let target = p50(&there) + p50(&round_trip) + within;
         row(&mut table, [what, "there"], there, None);
@@ -105,7 +105,7 @@ pub(crate) fn run(effort: Effort) {
 
 pub(crate) fn idle(effort: Effort) {
     heading("Twenty machines over ssh while nothing happens: processor time by the second");
-    let machines = Machines::new(20, false);
+    let machines = Machines::new::<20>(false);
     let conversation = Lines::of(machines.command(&["agent", "opencode", "--id", "here"]));
     conversation.until("\"kind\":\"following\"");
     for n in 0..20 {
@@ -120,7 +120,7 @@ pub(crate) fn idle(effort: Effort) {
     let began = Instant::now();
     thread::sleep(time);
     let seconds = began.elapsed().as_secs_f64();
-    let mut table = Table::new(&["processes", "n", "ms/s"]);
+    let mut table = Table::new("processes|n|ms/s");
     let mut ours = 0.0;
     for ((name, pids), before) in groups.iter().zip(before) {
         let cost = ms(cost(pids).saturating_sub(before)) / seconds;

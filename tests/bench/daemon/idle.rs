@@ -183,19 +183,9 @@ fn compare(
 }
 
 fn table() -> Table {
-    Table::new(&[
-        "windows",
-        "processes/s",
-        "daemon ms/s",
-        "its clients",
-        "tmux above own",
-        "tmux own",
-        "resident MB",
-        "",
-        "poller: processes/s",
-        "ms/s",
-        "tmux above own",
-    ])
+    Table::new(
+        "windows|processes/s|daemon ms/s|its clients|tmux above own|tmux own|resident MB||poller: processes/s|ms/s|tmux above own",
+    )
 }
 
 fn row(table: &mut Table, paths: &Paths, ours: &Cost, theirs: &Cost, met: bool) {
@@ -242,7 +232,7 @@ pub(crate) fn quiet(effort: Effort) {
 pub(crate) fn dead(effort: Effort) {
     heading("300 dead windows: processor time by the second, everything quiet");
     let ended = World::new();
-    ended.tmux(&["set-option", "-gw", "remain-on-exit", "on"]);
+    ended.tmux(["set-option", "-gw", "remain-on-exit", "on"]);
     ended.add_session(SESSION, 1);
     let mut driver = ended.driver();
     for n in 1..300 {
@@ -258,15 +248,9 @@ pub(crate) fn dead(effort: Effort) {
     let watchers: Vec<Watcher> = all.iter().map(start).collect();
     thread::sleep(settle);
     let costs = measure(Who::Daemon, &all, &watchers, time);
-    let mut table = Table::new(&[
-        "300 windows",
-        "processes/s",
-        "daemon ms/s",
-        "its clients",
-        "tmux above own",
-        "tmux own",
-        "resident MB",
-    ]);
+    let mut table = Table::new(
+        "300 windows|processes/s|daemon ms/s|its clients|tmux above own|tmux own|resident MB",
+    );
     for ((name, paths), cost) in ["dead", "alive"].iter().zip(&places).zip(&costs) {
         table.row(cost.cells(name, paths.alone));
     }
@@ -284,14 +268,7 @@ pub(crate) fn listening(effort: Effort) {
     let mut places: Vec<Paths> = [6, 100].map(|n| Paths::new(n, CHATTY)).into();
     let [settle, time] = effort.pick([4, 10], [14, 30]).map(Duration::from_secs);
     measure_alone(&mut places, time);
-    let mut table = Table::new(&[
-        "windows",
-        "who",
-        "itself ms/s",
-        "its clients",
-        "tmux above own",
-        "sum",
-    ]);
+    let mut table = Table::new("windows|who|itself ms/s|its clients|tmux above own|sum");
     for paths in &places {
         for (who, name) in [
             (Who::Daemon, "daemon"),
@@ -354,15 +331,9 @@ pub(crate) fn twenty(effort: Effort) {
     thread::sleep(Duration::from_secs(2));
     let theirs = measure(Who::Poller, &[paths], &poller_there, poller).remove(0);
 
-    let mut table = Table::new(&[
-        "who",
-        "processes/s",
-        "themselves ms/s",
-        "their clients",
-        "tmux above own",
-        "tmux own",
-        "resident MB each",
-    ]);
+    let mut table = Table::new(
+        "who|processes/s|themselves ms/s|their clients|tmux above own|tmux own|resident MB each",
+    );
     let sum = |of: fn(&Cost) -> f64| ours.iter().map(of).sum::<f64>();
     let most = ours.iter().map(|cost| cost.resident_mb).fold(0.0, f64::max);
     let all = Cost {

@@ -63,10 +63,7 @@ fn at(told: &[Duration], share: f64) -> f64 {
 }
 
 fn print(daemon: &Samples, poller: &Samples) {
-    let mut table = Table::new(&[
-        "event", "n", "p50", "p95", "max", "target", "", "poller n", "p50", "p95", "max", "ratio",
-        "target", "",
-    ]);
+    let mut table = Table::new("event|n|p50|p95|max|target||poller n|p50|p95|max|ratio|target|");
     for (event, p50, p95, times) in TARGETS {
         let [ours, theirs] = [daemon, poller].map(|samples| told(samples, event));
         let count = |samples: &Samples, told: &[Duration]| {
@@ -109,16 +106,7 @@ fn print(daemon: &Samples, poller: &Samples) {
 
 /// Prints the daemon beside a bare control client.
 fn print_floor(daemon: &Samples, floor: &Samples) {
-    let mut table = Table::new(&[
-        "event",
-        "floor n",
-        "p50",
-        "p95",
-        "daemon p50",
-        "p95",
-        "target",
-        "",
-    ]);
+    let mut table = Table::new("event|floor n|p50|p95|daemon p50|p95|target|");
     for event in FLOOR_EVENTS {
         let [ours, least] = [daemon, floor].map(|samples| told(samples, event));
         let (p50, p95) = (at(&least, 0.5) * 2.0 + 2.0, at(&least, 0.95) * 3.0 + 10.0);

@@ -24,6 +24,13 @@ mod namespace;
 mod poller;
 mod rapid;
 mod served;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the live tests use the rest of it"
+)]
+#[path = "../../it/support/mod.rs"]
+mod support;
 mod task;
 mod usage;
 mod waits;

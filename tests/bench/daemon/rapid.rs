@@ -39,9 +39,7 @@ const STORIES: [Story; 6] = [
 pub(crate) fn run(effort: Effort) {
     heading("In quick succession: told with the right code");
     let rounds = effort.pick(1, 2);
-    let mut table = Table::new(&[
-        "story", "round", "daemon", "twice", "target", "", "poller", "twice",
-    ]);
+    let mut table = Table::new("story|round|daemon|twice|target||poller|twice");
     for (name, story) in STORIES {
         for round in 1..=rounds {
             let ours = play(Who::Daemon, story);
@@ -76,7 +74,7 @@ fn play(who: Who, story: fn(&mut Stage<'_>) -> (u64, u64)) -> Outcome {
     world.add_session(SESSION, 5);
     if who == Who::Poller {
         // As its own helper does with the windows that it makes.
-        world.tmux(&["set-option", "-gw", "remain-on-exit", "on"]);
+        world.tmux(["set-option", "-gw", "remain-on-exit", "on"]);
     }
     let watcher = Watcher::ready(who, &world, SESSION);
     thread::sleep(Duration::from_millis(300));

@@ -10,8 +10,8 @@ use super::world::{Driver, SESSION, World};
 
 pub(crate) fn run(effort: Effort) {
     heading("An empty command of another client while windows are idle, in milliseconds");
-    let columns = ["windows", "beside", "n", "p50", "p99.9", "max"];
-    let mut table = Table::new(&columns);
+    let columns = "windows|beside|n|p50|p99.9|max";
+    let mut table = Table::new(columns);
     for windows in [100, 300] {
         let world = World::new();
         world.add_session(SESSION, windows);

@@ -24,7 +24,7 @@ fn has_wait(world: &World) -> bool {
 
 pub(crate) fn run(effort: Effort) {
     heading("From the end of a task to the end of `wait --exit`, in milliseconds");
-    let mut table = Table::new(&["lines", "n", "p50", "p95", "max"]);
+    let mut table = Table::new("lines|n|p50|p95|max");
     let world = long_history();
     let gate = world.path("gate");
     let made = world.program("mkfifo").arg(&gate).status().unwrap();
@@ -49,6 +49,6 @@ pub(crate) fn run(effort: Effort) {
         table.row(row);
     }
     leave(&world);
-    world.tmux(&["kill-session", "-t", &format!("={SESSION}")]);
+    world.tmux(["kill-session", "-t", &format!("={SESSION}")]);
     table.print();
 }

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use tmux_task::rules::protocol::{ControlItem, Frame, Parser, quote};
+
+use super::support;
 
 /// The session whose tasks are watched.
 pub(crate) const SESSION: &str = "bench";
@@ -16,30 +18,21 @@ pub(crate) const SLEEP: &str = "sleep 1000000";
 
 /// A temporary directory with a tmux server and everything that belongs to it. All of it goes
 /// when this is dropped.
-pub(crate) struct World {
-    dir: tempfile::TempDir,
+pub(crate) struct World(support::World);
+
+impl Deref for World {
+    type Target = support::World;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl World {
     /// Starts a server with one session, in which nothing is watched.
     pub(crate) fn new() -> Self {
-        // The paths of sockets have room for some 100 bytes, whatever TMPDIR says.
-        let dir = tempfile::Builder::new().prefix("ttb-").tempdir_in("/tmp");
-        let world = Self { dir: dir.unwrap() };
-        for name in ["tmux", "run", "state", "config", "home"] {
-            std::fs::create_dir(world.path(name)).unwrap();
-            let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-            std::fs::set_permissions(world.path(name), private).unwrap();
-        }
-        world.tmux(&[
-            "-f",
-            "/dev/null",
-            "new-session",
-            "-d",
-            "-s",
-            "driver",
-            SLEEP,
-        ]);
+        let world = Self(support::World::new());
+        world.tmux(["new-session", "-d", "-s", "driver", SLEEP]);
         world
     }
 
@@ -51,7 +44,7 @@ impl World {
     /// Adds a session to be watched, with this many tasks that run this line.
     pub(crate) fn add_session_of(&self, session: &str, windows: usize, line: &str) {
         assert!(windows > 0, "a session has a window at least");
-        self.tmux(&["new-session", "-d", "-s", session, "-n", "task-0", line]);
+        self.tmux(["new-session", "-d", "-s", session, "-n", "task-0", line]);
         let mut driver = self.driver();
         let line = quote(line);
         for n in 1..windows {
@@ -63,41 +56,13 @@ impl World {
         driver.leave();
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
     /// Returns a program in the environment of this world alone.
     pub(crate) fn program(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = Command::new(program.as_ref());
-        command
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("LC_ALL", "C.UTF-8")
-            .env("HOME", self.path("home"))
-            .env("TMUX_TMPDIR", self.path("tmux"))
-            .env("XDG_RUNTIME_DIR", self.path("run"))
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env("XDG_CONFIG_HOME", self.path("config"))
-            .current_dir(self.path("home"))
-            .stdin(Stdio::null());
-        command
-    }
-
-    /// Runs tmux and returns what it says.
-    pub(crate) fn tmux(&self, words: &[&str]) -> String {
-        let output = self.program("tmux").args(words).output().unwrap();
-        assert!(output.status.success(), "tmux {words:?}: {output:?}");
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .trim_end()
-            .to_owned()
+        self.0.command(program.as_ref())
     }
 
     pub(crate) fn server_pid(&self) -> u32 {
-        self.tmux(&["display-message", "-p", "#{pid}"])
-            .parse()
-            .unwrap()
+        self.0.server().as_raw_nonzero().get().unsigned_abs()
     }
 
     pub(crate) fn driver(&self) -> Driver {
@@ -118,17 +83,6 @@ impl World {
         };
         driver.frame(Whose::Anybody);
         driver
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        drop(self.program("tmux").arg("kill-server").output());
-        // Daemons take their leave of the server that is gone, and of their folders.
-        let until = Instant::now() + Duration::from_secs(2);
-        while Instant::now() < until && std::fs::remove_dir_all(self.dir.path()).is_err() {
-            std::thread::sleep(Duration::from_millis(50));
-        }
     }
 }
 

@@ -40,10 +40,7 @@ impl Random {
 }
 
 pub(crate) fn run_all(url: &str, shared: &Arc<Shared>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = super::runtime();
     let hosts = tokio::task::LocalSet::new();
     for n in 0..shared.size.hosts {
         let (url, shared) = (url.to_owned(), Arc::clone(shared));

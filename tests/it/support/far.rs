@@ -208,7 +208,7 @@ impl Far {
     }
 
     /// The processes of sshd for its connections.
-    fn connections(&self) -> Vec<Pid> {
+    pub(crate) fn connections(&self) -> Vec<Pid> {
         let mut connections = vec![pid(self.sshd.id().into())];
         let mut n = 0;
         while let Some(parent) = connections.get(n) {

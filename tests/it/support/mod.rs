@@ -15,6 +15,7 @@ mod short;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ pub(crate) use fleet_host::{FleetHosts, exited};
 #[cfg(feature = "webhook")]
 pub(crate) use http_server::HttpServer;
 pub(crate) use run::{Output, Running, begins, has, lacks};
-pub(crate) use short::{argv, has_fields, sorted, without_ids};
+pub(crate) use short::{argv, has_fields, rows, sorted, without_ids};
 
 /// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
@@ -68,16 +69,21 @@ pub(crate) struct World {
     env: Vec<(String, String)>,
 }
 
-/// A gate that a task waits at until the test opens it.
+/// A gate that a task waits at until the test opens it. As text it is the shell command that waits.
 pub(crate) struct Gate {
     path: PathBuf,
     file: File,
 }
 
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "read -r _ <{}", self.path.display())
+    }
+}
+
 impl Gate {
-    /// The shell command that waits.
     pub(crate) fn wait(&self) -> String {
-        format!("read -r _ <{}", self.path.display())
+        self.to_string()
     }
 
     /// Lets one task continue.
@@ -622,19 +628,15 @@ impl World {
 
     /// Shows a session on a terminal of this size, of another server that is called `terminal`.
     pub(crate) fn attach_terminal(&self, size: &str, session: &str) {
-        let (socket, (columns, rows)) = (self.server_socket(), size.split_once('x').unwrap());
-        let attach = format!("env -u TMUX tmux -S '{socket}' attach -t ={session}");
-        let new = [
-            "-L",
-            "terminal",
-            "new-session",
-            "-d",
-            "-x",
-            columns,
-            "-y",
-            rows,
-        ];
-        self.tmux([&new[..], &[&attach]].concat());
+        let socket = self.server_socket();
+        self.open_terminal(size, &format!("tmux -S '{socket}' attach -t ={session}"));
+    }
+
+    /// Runs a line of shell on such a terminal, whose server the line does not know.
+    pub(crate) fn open_terminal(&self, size: &str, line: &str) {
+        let size = size.replace('x', " -y ");
+        let new = argv(&format!("-L terminal new-session -d -x {size}"));
+        self.tmux([new, vec![format!("env -u TMUX {line}")]].concat());
     }
 
     /// Ends the server that is called `terminal`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{Output, SESSION, World};
+use super::{Output, SESSION, World, lacks};
 
 /// Splits a line into words as a shell does: at blanks that are in no quotes, single or double.
 #[track_caller]
@@ -27,6 +27,15 @@ pub(crate) fn argv(line: &str) -> Vec<String> {
     assert_eq!(quote, None, "a quote without its end: {line}");
     words.extend(word);
     words
+}
+
+/// The rows of a table, whose columns are separated by ` => `.
+pub(crate) fn rows<const N: usize>(table: &'static str) -> impl Iterator<Item = [&'static str; N]> {
+    let rows = table.lines().map(str::trim_start);
+    rows.filter(|row| !row.is_empty()).map(|row| {
+        let columns: Vec<&str> = row.split(" => ").collect();
+        columns.try_into().unwrap_or_else(|_| panic!("{row}"))
+    })
 }
 
 /// The lines without ids of windows.
@@ -71,6 +80,20 @@ impl World {
         path
     }
 
+    /// A world whose windows have this size while no client is attached.
+    pub(crate) fn with_size(size: &str) -> Self {
+        let world = Self::new();
+        let settings = format!("set -g default-size {size}\nset -g status off\n");
+        fs::write(world.path("home/.tmux.conf"), settings).unwrap();
+        world
+    }
+
+    /// A tmux that does something of a shell's before.
+    pub(crate) fn tmux_after(&self, before: &str) -> String {
+        let script = format!("#!/bin/sh\n{before}\nexec tmux \"$@\"\n");
+        self.script("own-tmux", &script).display().to_string()
+    }
+
     /// The tasks of `ls --json`.
     #[track_caller]
     pub(crate) fn tasks(&self) -> Vec<Value> {
@@ -90,6 +113,11 @@ impl World {
         let tasks = self.tasks();
         let found = tasks.into_iter().find(|task| task["windowName"] == name);
         found.unwrap_or_default()
+    }
+
+    #[track_caller]
+    pub(crate) fn explain(&self, name: &str) -> Value {
+        self.task(["explain", name, "--json"]).json()
     }
 
     /// What tmux says of a target in this format.
@@ -119,6 +147,37 @@ impl World {
     #[track_caller]
     pub(crate) fn screen(&self, target: &str) -> String {
         self.tmux(["capture-pane", "-p", "-t", target])
+    }
+
+    /// Checks that tmux shows this nowhere, and that neither the command line of a process nor a file in
+    /// these folders of the world has it.
+    #[track_caller]
+    pub(crate) fn has_nowhere(&self, secret: &str, folders: &[&str]) {
+        const SHOWN: &str = "list-buffers|list-panes -a -F #{pane_start_command}|\
+            show-environment -g|show-environment -gh|show-environment -t =work:|\
+            show-environment -h -t =work:|show-options -g|show-options -s|show-options -t =work:|\
+            show-options -wg";
+        for line in SHOWN.split('|') {
+            lacks(self.tmux(argv(line)), secret);
+        }
+        // It fails where nobody is attached, not even a daemon.
+        let mut messages = self.command("tmux");
+        messages.arg("show-messages");
+        lacks(Output::of(messages).out, secret);
+        for window in self.windows("#{window_id}").lines() {
+            for scope in ["-w", "-p"] {
+                lacks(self.tmux(["show-options", scope, "-t", window]), secret);
+            }
+        }
+        for process in fs::read_dir("/proc").unwrap().flatten() {
+            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            lacks(String::from_utf8_lossy(&line), secret);
+        }
+        let mut grep = self.command("grep");
+        let folders = folders.iter().map(|folder| self.path(folder));
+        grep.args(["-rlsF", "-e", secret, "/dev/null"])
+            .args(folders);
+        assert_eq!(Output::of(grep).out, "");
     }
 
     /// Waits until the daemon has that many waits.

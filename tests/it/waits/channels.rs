@@ -32,7 +32,7 @@ fn channels_are_tmuxs_own() {
 fn a_wait_on_a_channel_takes_its_client_along_and_knows_a_signal_from_an_end() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
-    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    let socket = world.server_socket();
     // The clients that wait on this channel, by their command lines.
     let clients_of = |channel: &str| -> Vec<i32> {
         let mine = |entry: &fs::DirEntry| {

@@ -7,8 +7,7 @@ fn a_cursor_brings_back_what_was_written_meanwhile() {
     let world = World::new();
     let gate = world.gate("go");
     let line = format!(
-        "echo listening; {0}; printf '日本 more> '; {0}; printf later; exec sleep 1000",
-        gate.wait()
+        "echo listening; {gate}; printf '日本 more> '; {gate}; printf later; exec sleep 1000"
     );
     let launched = world.task(["run", "api", "--json", "--", &line]).json();
     let window = launched["windowId"].as_str().unwrap();

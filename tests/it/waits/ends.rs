@@ -6,7 +6,7 @@ use super::*;
 fn the_end_of_a_run_is_an_outcome() {
     let world = World::new();
     let gate = world.gate("go");
-    world.run("api", &format!("{}; exit 7", gate.wait()));
+    world.run("api", &format!("{gate}; exit 7"));
     let by_default = begin(&world, &["api"]);
     let asked = begin(&world, &["api", "--exit", "--text", "never"]);
     let text = begin(&world, &["api", "--text", "never"]);

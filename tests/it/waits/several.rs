@@ -16,8 +16,8 @@ fn by_name(output: &Output, field: &str) -> Value {
 fn all_outcomes_are_printed_as_they_come_and_the_first_failed_name_decides() {
     let world = World::new();
     let (one, two) = (world.gate("one"), world.gate("two"));
-    world.run("api", &format!("seq 20; {}; exit 7", one.wait()));
-    let window = world.run("web", &format!("seq 20; {}; exit 0", two.wait()));
+    world.run("api", &format!("seq 20; {one}; exit 7"));
+    let window = world.run("web", &format!("seq 20; {two}; exit 0"));
     let mut waiting = world.start(["wait", "api", "web", "--timeout", LONG]);
     two.open();
     assert_eq!(waiting.line(), "web: exited: code 0");
@@ -53,7 +53,7 @@ fn all_outcomes_are_printed_as_they_come_and_the_first_failed_name_decides() {
 fn any_ends_with_the_first_outcome_and_leaves_no_wait_behind() {
     let world = World::new();
     let gate = world.gate("go");
-    world.run("api", &format!("{}; exit 0", gate.wait()));
+    world.run("api", &format!("{gate}; exit 0"));
     world.run("web", "exec sleep 1000");
     // One that times out names all tasks.
     let wait = argv("wait api web api --any --timeout 100ms");

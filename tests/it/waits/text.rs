@@ -1,6 +1,7 @@
 //! Texts in the output: which ones match, and which never do.
 
 use super::*;
+use crate::support::rows;
 
 #[test]
 fn a_burst_hides_no_line() {
@@ -9,9 +10,8 @@ fn a_burst_hides_no_line() {
     world.tmux(argv("set-option -t work history-limit 2000"));
     let gate = world.gate("go");
     let script = format!(
-        "for n in 100 3000 50000; do for i in 1 2 3; do {}; echo \"marker $n $i\"; seq $n; done; \
-         done; exec sleep 1000",
-        gate.wait()
+        "for n in 100 3000 50000; do for i in 1 2 3; do {gate}; echo \"marker $n $i\"; seq $n; done; \
+         done; exec sleep 1000"
     );
     let window = world.open_window(SESSION, &["-n", "burst", &script]);
     assert_eq!(world.says(&window, "#{history_limit}"), "2000");
@@ -47,18 +47,6 @@ fn many_waits_that_begin_in_a_flood_each_match() {
     }
 }
 
-/// The rows of a table: a name, what is written before the wait, and the other columns.
-fn cases<const N: usize>(
-    table: &'static str,
-) -> impl Iterator<Item = (&'static str, [&'static str; N])> {
-    let rows = table.lines().filter(|row| !row.is_empty());
-    rows.map(|row| {
-        let (name, rest) = row.split_once(": ").unwrap();
-        let columns: Vec<&str> = rest.split(" => ").collect();
-        (name, columns.try_into().unwrap_or_else(|_| panic!("{row}")))
-    })
-}
-
 /// Starts a task that writes this, and then that when the gate is opened. The first is on the screen.
 #[track_caller]
 fn written(world: &World, name: &str, before: &str, after: &str) -> impl Fn() + use<> {
@@ -74,19 +62,19 @@ fn written(world: &World, name: &str, before: &str, after: &str) -> impl Fn() + 
 #[test]
 fn old_text_never_matches() {
     const CASES: &str = r"
-above: echo READY; echo x => echo unrelated
-cursor-row: printf 'READY> ' => echo unrelated
-below: printf '\n\nREADY\033[2A\r' => printf 'a\nb'
-scrollback: echo READY; seq 100 => seq 3
-scrolled-away: echo READY => seq 100
-alternate: printf '\033[?1049h\033[HREADY\033[?1049l' => echo unrelated
-main-behind: echo READY; printf '\033[?1049h\033[Hpage' => printf '\033[?1049l'; echo x
-shifted: echo READY; echo x; printf '\033[H' => printf '\033[L\033[2Mx\n'
-wrapped: printf '%077dREADY' 0 => echo unrelated
-tabs: printf 'x\tREADY\n\ty\tREADY ' => echo unrelated
+above => echo READY; echo x => echo unrelated
+cursor-row => printf 'READY> ' => echo unrelated
+below => printf '\n\nREADY\033[2A\r' => printf 'a\nb'
+scrollback => echo READY; seq 100 => seq 3
+scrolled-away => echo READY => seq 100
+alternate => printf '\033[?1049h\033[HREADY\033[?1049l' => echo unrelated
+main-behind => echo READY; printf '\033[?1049h\033[Hpage' => printf '\033[?1049l'; echo x
+shifted => echo READY; echo x; printf '\033[H' => printf '\033[L\033[2Mx\n'
+wrapped => printf '%077dREADY' 0 => echo unrelated
+tabs => printf 'x\tREADY\n\ty\tREADY ' => echo unrelated
 ";
     let world = World::new();
-    for (name, [before, after]) in cases(CASES) {
+    for [name, before, after] in rows(CASES) {
         let after = format!("{after}; echo; echo END OF STORY");
         let go_on = written(&world, name, before, &after);
         let waiting = begin(&world, &[name, "--text", "READY", "--stop", "END OF"]);
@@ -107,24 +95,24 @@ tabs: printf 'x\tREADY\n\ty\tREADY ' => echo unrelated
 #[test]
 fn new_text_matches_as_a_person_reads_it() {
     const CASES: &str = r"
-plain: true => echo READY => READY => READY
-cursor-row: printf '$ ' => printf READY => READY => $ READY
-partly-old: printf 'REA' => printf DY => READY => READY
-wrap: true => printf '%078dREADY' 0 => 0READY => -
-wrap-at-entry: printf '%078dRE' 0 => printf 'ADY' => 0READY => -
-tabs: printf 'a\tb\t' => printf 'c\tREADY' => READY => a       b       c       READY
-colour: true => printf 'RE\033[31mAD\033[1;4mY\033[m\n' => READY => READY
-utf8-cut: true => printf '\342\202'; printf '\254 READY' => € READY => € READY
-wide: printf '日本> ' => printf READY => READY => 日本> READY
-progress: true => for i in $(seq 1000); do printf '\r%s%%' $i; done; printf '\rdone' => done => done%
-backspace: true => printf 'RAE\b\bEADY\n' => READY => READY
-erased-at-once: true => printf 'READY\r\033[Kgone\n' => READY => READY
-repainted: echo READY => printf '\033[HREADY' => READY => READY
-alternate: printf '\033[?1049h' => printf '\033[5;5HREADY' => READY => -
-letters: true => printf '\033(0lqk\033(B ok\n' => ┌─┐ ok => ┌─┐ ok
+plain => true => echo READY => READY => READY
+cursor-row => printf '$ ' => printf READY => READY => $ READY
+partly-old => printf 'REA' => printf DY => READY => READY
+wrap => true => printf '%078dREADY' 0 => 0READY => -
+wrap-at-entry => printf '%078dRE' 0 => printf 'ADY' => 0READY => -
+tabs => printf 'a\tb\t' => printf 'c\tREADY' => READY => a       b       c       READY
+colour => true => printf 'RE\033[31mAD\033[1;4mY\033[m\n' => READY => READY
+utf8-cut => true => printf '\342\202'; printf '\254 READY' => € READY => € READY
+wide => printf '日本> ' => printf READY => READY => 日本> READY
+progress => true => for i in $(seq 1000); do printf '\r%s%%' $i; done; printf '\rdone' => done => done%
+backspace => true => printf 'RAE\b\bEADY\n' => READY => READY
+erased-at-once => true => printf 'READY\r\033[Kgone\n' => READY => READY
+repainted => echo READY => printf '\033[HREADY' => READY => READY
+alternate => printf '\033[?1049h' => printf '\033[5;5HREADY' => READY => -
+letters => true => printf '\033(0lqk\033(B ok\n' => ┌─┐ ok => ┌─┐ ok
 ";
     let world = World::new();
-    for (name, [before, after, text, line]) in cases(CASES) {
+    for [name, before, after, text, line] in rows(CASES) {
         let go_on = written(&world, name, before, after);
         let waiting = begin(&world, &[name, "--text", text]);
         go_on();
@@ -139,7 +127,7 @@ letters: true => printf '\033(0lqk\033(B ok\n' => ┌─┐ ok => ┌─┐ ok
 fn one_quiet_line_is_found_each_time_and_what_is_typed_is_written_too() {
     let world = World::new();
     let gate = world.gate("go");
-    let line = format!("while {}; do printf ' READY'; done", gate.wait());
+    let line = format!("while {gate}; do printf ' READY'; done");
     world.run("api", &line);
     for _ in 0..10 {
         let waiting = begin(&world, &["api", "--text", "READY"]);
