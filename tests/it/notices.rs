@@ -55,7 +55,7 @@ fn child() {
                 Ok(()) => "shown",
                 Err(DesktopError::NoBus) => "no bus",
                 Err(DesktopError::NoNotifier) => "no notifier",
-                Err(DesktopError::TimedOut { .. }) => "timed out",
+                Err(DesktopError::TimedOut) => "timed out",
                 Err(DesktopError::Failed { .. }) => "failed",
             };
             eprintln!("outcome: {outcome}");
