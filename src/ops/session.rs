@@ -67,6 +67,8 @@ pub(crate) struct TaskSession {
     /// The connection on which the daemon was asked for the name, for the next request.
     client: RefCell<Option<DaemonClient>>,
     has_replaced: Cell<bool>,
+    /// Whether the command line names the tmux program.
+    has_program_option: bool,
     pub(super) is_name_resolved: bool,
 }
 
@@ -90,6 +92,7 @@ impl TaskSession {
             project,
             client: RefCell::default(),
             has_replaced: Cell::default(),
+            has_program_option: choice.server.program.is_some(),
             is_name_resolved: false,
         })
     }
@@ -107,9 +110,9 @@ impl TaskSession {
         }
     }
 
-    /// A program that is named and not there is reported, also beside a daemon that makes it unnecessary.
+    /// A program that the command line names has to exist, also beside a daemon that makes it unnecessary.
     fn check_program(&self) -> Result<(), Error> {
-        if !self.is_name_resolved && self.server.is_program_named() {
+        if self.has_program_option && !self.is_name_resolved {
             self.server.check_program()?;
         }
         Ok(())

@@ -78,7 +78,7 @@ fn a_command_is_one_request_and_requests_and_looks_are_logged() {
         ("run", "run api -- 'exec sleep 1000'"),
         ("kill", "kill api"),
         ("prune", "prune"),
-        ("kill-all", "kill-all --yes"),
+        ("killAll", "kill-all --yes"),
     ];
     for (_, command) in commands {
         world.call(command).ok();
@@ -92,7 +92,7 @@ fn a_command_is_one_request_and_requests_and_looks_are_logged() {
     for line in ["consumer ls", "consumer rm nobody", "daemon stop"] {
         world.call(line);
     }
-    for name in ["consumers", "remove-consumer", "stop"] {
+    for name in ["consumers", "removeConsumer", "stop"] {
         assert!(requests().iter().any(|request| request == name), "{name}");
     }
     let planned = "look planned plan=\"Detached\" windows=\"all\"";

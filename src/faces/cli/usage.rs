@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use super::args::Cli;
-use crate::model::Error;
+use crate::model::{Error, quote_where_needed};
 
 /// Returns the failure for an error in these arguments, the program's name first.
 pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
@@ -41,6 +41,7 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
     );
     let hint = meant_command(error)
+        .or_else(|| run_hint(error, args))
         .or(tip)
         .or(usage.filter(|_| is_helpful))
         .unwrap_or_else(|| format!("see `{} --help`", command_of(args)));
@@ -83,6 +84,32 @@ fn meant_command(error: &clap::Error) -> Option<String> {
     };
     let (_, command) = OTHER_WORDS.iter().find(|(other, _)| other == word)?;
     Some(format!("did you mean `tmux-task {command}`?"))
+}
+
+/// Returns what to do about the two commonest mistakes with `run`.
+fn run_hint(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = args.iter().filter_map(|word| word.to_str()).collect();
+    let at = words.iter().position(|word| *word == "run")?;
+    match (error.kind(), error.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::UnknownArgument, ContextValue::String(word)) if !word.starts_with('-') => {
+            // With options between them it is not clear where the command begins.
+            let run = match &words[at + 1..] {
+                [name, command @ ..] if command.first() == Some(&word.as_str()) => {
+                    let words = command.iter().map(|word| quote_where_needed(word));
+                    format!("{name} -- {}", words.collect::<Vec<_>>().join(" "))
+                }
+                _ => "NAME -- COMMAND".to_owned(),
+            };
+            Some(format!("the command follows `--`: `tmux-task run {run}`"))
+        }
+        (ErrorKind::MissingRequiredArgument, _)
+            if words.iter().any(|word| word.starts_with("--timeout")) =>
+        {
+            let hint = "--timeout limits a wait, it does not end the task; add --wait, --until or --listen";
+            Some(hint.to_owned())
+        }
+        _ => None,
+    }
 }
 
 fn command_of(args: &[OsString]) -> String {
