@@ -16,7 +16,7 @@
 set -euo pipefail
 
 # The maximum size of the program without symbols, in bytes.
-readonly MAX_BYTES=18000000
+readonly MAX_BYTES=14000000
 
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"; }
 
@@ -85,8 +85,10 @@ mkdir -p "$out/man" "$out/completions"
 built=no
 if [ -z "$program" ]; then
     built=yes
-    cargo build --profile dist --locked --features fleet --bins
-    program=$(realpath -- "${CARGO_TARGET_DIR:-target}/dist/tmux-task")
+    # The same code as for everybody, with lines for the file of symbols.
+    CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_DEBUG=line-tables-only \
+        cargo build --release --locked --features fleet,webhook --bins
+    program=$(realpath -- "${CARGO_TARGET_DIR:-target}/release/tmux-task")
 fi
 
 # The program carries the name of the file with its symbols, which debuggers look for

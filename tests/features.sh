@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 features=$(cargo metadata --no-deps --format-version 1 --locked |
-    python3 -c 'import json, sys; print(*json.load(sys.stdin)["packages"][0]["features"]["default"], "fleet")')
+    python3 -c 'import json, sys; print(*json.load(sys.stdin)["packages"][0]["features"]["default"], "webhook", "fleet")')
 for feature in '' $features; do
     echo "=== ${feature:-no feature}"
     cargo clippy --locked --no-default-features --features "$feature" --lib --bins -- -D warnings

@@ -197,17 +197,17 @@ fi
 step 'format: cargo fmt --check' \
     cargo fmt --check
 step 'build and lint: cargo test, with clippy' \
-    with_clippy cargo test --no-run --all-targets --features fleet
+    with_clippy cargo test --no-run --all-targets --features fleet,webhook
 # More live tests than cores run at once. They mostly wait, so rustdoc runs in parallel.
 beside 'tests: cargo test' \
     with_clippy env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" \
-    cargo test --lib --bins --tests --features fleet
+    cargo test --lib --bins --tests --features fleet,webhook
 # Until then, cargo blocks other builds.
 until_beside_shows '     Running '
 beside "MCP: Python's client" \
     tests/mcp/run.sh "${CARGO_TARGET_DIR:-target}/debug/tmux-task"
 step 'documentation and its tests: cargo test --doc, with the lints of rustdoc' \
-    with_clippy env RUSTDOC="$root/tests/rustdoc.sh" nice cargo test --doc --features fleet
+    with_clippy env RUSTDOC="$root/tests/rustdoc.sh" nice cargo test --doc --features fleet,webhook
 step 'lint: shellcheck' \
     lint_shell
 join_beside

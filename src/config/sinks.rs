@@ -186,7 +186,9 @@ fn line(line: &str) -> Result<String, String> {
 
 fn address(url: &str) -> Result<String, String> {
     if cfg!(not(feature = "webhook")) {
-        return Err("this program was built without webhooks".to_owned());
+        let why =
+            "needs a program with webhooks: `cargo install --path . --locked --features webhook`";
+        return Err(why.to_owned());
     }
     let secure = url.strip_prefix("https://");
     let rest = secure.or_else(|| url.strip_prefix("http://"));

@@ -202,43 +202,26 @@ pub(super) fn write(level: LogLevel, text: &str) {
     }
 }
 
-/// Threads on which a panic ends what it happened in, and no more:
-/// - on `main`, the connection, whose client is told by the end of it; anything else unwinds and ends the
-///   daemon;
-/// - on `readers` and `sinks`, one stream or one sink, which its client or the log sees end;
-/// - on `stale-sessions`, the scan, which the next daemon makes again;
-/// - on the threads of the runtime's pool, the work, whose caller gets an error.
-const ISOLATED: [&str; 5] = [
-    "main",
-    "readers",
-    "sinks",
-    "stale-sessions",
-    "tokio-rt-worker",
-];
-
-/// From here on each panic is logged, and one on any other thread ends the daemon at once, after `write_log`.
+/// From here on a panic on any thread is logged and ends the daemon, after `write_log`: nothing runs on without a
+/// part of it, and the next daemon carries on.
 fn end_the_daemon(write_log: impl Fn() + Send + Sync + 'static) {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         print(panic);
         let thread = thread::current();
-        let name = thread.name().unwrap_or("unnamed");
+        let thread = thread.name().unwrap_or("unnamed");
         let what = panic.payload_as_str().unwrap_or("unknown");
         let place = panic.location().map(ToString::to_string);
-        tracing::error!(thread = name, what, place, "a thread panicked");
-        if !ISOLATED.contains(&name) {
-            let thread = name;
-            tracing::error!(thread, "the daemon ends, and the next one carries on");
-            write_log();
-            std::process::abort();
-        }
+        tracing::error!(thread, what, place, "a panic ends the daemon");
+        write_log();
+        std::process::abort();
     }));
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
-    use std::process::{Command, Output};
+    use std::process::Command;
     use std::sync::Mutex;
 
     use rustix::process::Signal;
@@ -379,38 +362,24 @@ mod tests {
     }
 
     /// Names the thread that the child is to let panic.
-    const THREAD: &str = "TMUX_TASK_TEST_PANIC";
+    const CHILD: &str = "TMUX_TASK_TEST_CHILD";
 
     /// Runs [`a_child_lets_a_thread_panic`] in a process of its own.
-    fn child(thread: &str) -> Output {
+    #[test]
+    fn a_child_lets_a_thread_panic() {
+        if std::env::var_os(CHILD).is_some() {
+            end_the_daemon(|| ());
+            assert!(thread::spawn(|| panic!("injected")).join().is_err());
+        }
+    }
+
+    #[test]
+    fn a_panic_on_any_thread_ends_the_daemon() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let test = "daemon::log::tests::a_child_lets_a_thread_panic";
         command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-        command.env(THREAD, thread).output().unwrap()
-    }
-
-    #[test]
-    fn a_child_lets_a_thread_panic() {
-        let Ok(name) = std::env::var(THREAD) else {
-            return;
-        };
-        end_the_daemon(|| ());
-        let thread = thread::Builder::new().name(name);
-        let ended = thread.spawn(|| panic!("injected")).unwrap().join();
-        assert!(ended.is_err());
-    }
-
-    #[test]
-    fn a_daemon_that_would_lack_a_thread_ends_and_no_other() {
-        let needed = "tmux-link store consumers archiver process-ends log new";
-        for thread in needed.split(' ') {
-            let output = child(thread);
-            let signal = output.status.signal();
-            assert_eq!(signal, Some(Signal::ABORT.as_raw()), "{thread}: {output:?}");
-        }
-        for thread in ISOLATED {
-            let output = child(thread);
-            assert!(output.status.success(), "{thread}: {output:?}");
-        }
+        let output = command.env(CHILD, "").output().unwrap();
+        let signal = output.status.signal();
+        assert_eq!(signal, Some(Signal::ABORT.as_raw()), "{output:?}");
     }
 }

@@ -650,6 +650,27 @@ fn what_few_files_may_do_no_other_does() {
     }
 }
 
+/// Those in backticks that end in `.rs` are the ends of paths.
+#[test]
+fn the_pages_for_maintainers_name_files_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in ["src", "tests"] {
+        walk(&root.join(folder), &mut files);
+    }
+    files.push(root.join("build.rs"));
+    let name = Regex::new(r"`([a-z_/-]+\.rs)`").unwrap();
+    let mut faults = Vec::new();
+    for page in fs::read_dir(root.join("docs/design")).unwrap() {
+        let page = page.unwrap().path();
+        let text = fs::read_to_string(&page).unwrap();
+        let names = name.captures_iter(&text).map(|found| found[1].to_owned());
+        let missing = names.filter(|name| !files.iter().any(|file| file.ends_with(name)));
+        faults.extend(missing.map(|name| format!("{}: no file `{name}`", page.display())));
+    }
+    check(&faults);
+}
+
 #[test]
 fn these_checks_find_what_they_look_for() {
     // Code after test-only items is checked too.

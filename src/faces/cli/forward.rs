@@ -78,18 +78,6 @@ fn needs_of(command: &CliCommand) -> Option<Needs> {
                 needs.stdin = FarStdin::Follows;
             }
         }
-        CliCommand::Daemon(_)
-        | CliCommand::Consumer(_)
-        | CliCommand::Ls(_)
-        | CliCommand::Logs(_)
-        | CliCommand::Search(_)
-        | CliCommand::Wait(_)
-        | CliCommand::Signal(_)
-        | CliCommand::Explain(_)
-        | CliCommand::Kill(_)
-        | CliCommand::Prune(_)
-        | CliCommand::Status(_)
-        | CliCommand::Doctor(_) => {}
         CliCommand::Fleet(_)
         | CliCommand::Config(_)
         | CliCommand::Init(_)
@@ -97,6 +85,7 @@ fn needs_of(command: &CliCommand) -> Option<Needs> {
         | CliCommand::Completions(_)
         | CliCommand::Man(_)
         | CliCommand::Agent(_) => return None,
+        _ => {}
     }
     Some(needs)
 }

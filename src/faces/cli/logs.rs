@@ -145,13 +145,17 @@ fn all_of(listed: Vec<LsTask>, own_pane: Option<&str>) -> Vec<Arc<Task>> {
     tasks.collect()
 }
 
-/// Whether a task's command is like `tmux-task logs --all`.
+/// Whether a task's command is `tmux-task logs --all`, with or without other options and paths. A command
+/// that does more than that has output of its own.
 fn follows_all(command: &str) -> bool {
-    let has = |word| {
-        let mut words = command.split_ascii_whitespace();
-        words.any(|one| one.rsplit('/').next() == Some(word))
-    };
-    has("tmux-task") && has("logs") && has("--all")
+    let words = command.split_ascii_whitespace();
+    let mut words = words.skip_while(|word| word.contains('=') || *word == "exec");
+    !command.contains([';', '&', '|', '\n'])
+        && words
+            .next()
+            .is_some_and(|word| word.rsplit('/').next() == Some("tmux-task"))
+        && words.any(|word| word == "logs")
+        && words.any(|word| word == "--all")
 }
 
 /// Follows the runs of these tasks; with `--all` also later ones, until the session ends.

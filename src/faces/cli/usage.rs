@@ -10,6 +10,7 @@ use crate::model::{Error, quote_where_needed};
 
 /// Returns the failure for an error in these arguments, the program's name first.
 pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
+    let command = command_of(args);
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
@@ -18,8 +19,8 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
     for line in lines {
         if let Some(line) = line.strip_prefix("tip: ") {
             // A name or a number does not begin with a hyphen, and the usage that follows has no options.
-            let takes_text = || args.iter().any(|arg| arg == "send" || arg == "search");
-            if line.starts_with("to pass") && !takes_text() {
+            let takes_text = command.ends_with(" send") || command.ends_with(" search");
+            if line.starts_with("to pass") && !takes_text {
                 break;
             }
             tip.get_or_insert_with(|| line.to_owned());
@@ -41,10 +42,10 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
     );
     let hint = meant_command(error)
-        .or_else(|| run_hint(error, args))
+        .or_else(|| run_hint(error, &command, args))
         .or(tip)
         .or(usage.filter(|_| is_helpful))
-        .unwrap_or_else(|| format!("see `{} --help`", command_of(args)));
+        .unwrap_or_else(|| format!("see `{command} --help`"));
     Error::usage(why).with_hint(hint)
 }
 
@@ -87,12 +88,16 @@ fn meant_command(error: &clap::Error) -> Option<String> {
 }
 
 /// Returns what to do about the two commonest mistakes with `run`.
-fn run_hint(error: &clap::Error, args: &[OsString]) -> Option<String> {
+fn run_hint(error: &clap::Error, command: &str, args: &[OsString]) -> Option<String> {
     let words: Vec<&str> = args.iter().filter_map(|word| word.to_str()).collect();
-    let at = words.iter().position(|word| *word == "run")?;
+    let starts = command.ends_with(" run") || command.ends_with(" restart");
+    let is_timeout = |word: &&str| word.split('=').next() == Some("--timeout");
     match (error.kind(), error.get(ContextKind::InvalidArg)?) {
-        (ErrorKind::UnknownArgument, ContextValue::String(word)) if !word.starts_with('-') => {
+        (ErrorKind::UnknownArgument, ContextValue::String(word))
+            if command.ends_with(" run") && !word.starts_with('-') =>
+        {
             // With options between them it is not clear where the command begins.
+            let at = words.iter().position(|word| *word == "run")?;
             let run = match &words[at + 1..] {
                 [name, command @ ..] if command.first() == Some(&word.as_str()) => {
                     let words = command.iter().map(|word| quote_where_needed(word));
@@ -102,9 +107,7 @@ fn run_hint(error: &clap::Error, args: &[OsString]) -> Option<String> {
             };
             Some(format!("the command follows `--`: `tmux-task run {run}`"))
         }
-        (ErrorKind::MissingRequiredArgument, _)
-            if words.iter().any(|word| word.starts_with("--timeout")) =>
-        {
+        (ErrorKind::MissingRequiredArgument, _) if starts && words.iter().any(is_timeout) => {
             let hint = "--timeout limits a wait, it does not end the task; add --wait, --until or --listen";
             Some(hint.to_owned())
         }
@@ -178,7 +181,8 @@ mod tests {
             send x --force | unexpected argument '--force' found
               | to pass '--force' as a value, use '-- --force'
             run tests cargo test | unexpected argument 'cargo' found
-              | usage: tmux-task run [OPTIONS] [NAME] [-- <COMMAND>...]
+              | the command follows `--`: `tmux-task run tests -- cargo test`
+            explain run extra | unexpected argument 'extra' found | usage: tmux-task explain [OPTIONS] <NAME>
             rnu tests -- make | unrecognized subcommand 'rnu' | see `tmux-task --help`
             tail tests | unrecognized subcommand 'tail' | did you mean `tmux-task logs -f NAME`?
             start api | unrecognized subcommand 'start' | did you mean `tmux-task run NAME -- COMMAND`?

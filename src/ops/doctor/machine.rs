@@ -148,7 +148,8 @@ fn judge_space(name: &'static str, path: &Path, free: u64) -> DoctorCheck {
     if free >= LITTLE {
         return ok(name, format!("{path}, {shown} free"));
     }
-    warn(
+    let grade = if free < 1 << 20 { fail } else { warn };
+    grade(
         name,
         format!("{shown} free on the disk of {path}"),
         "make room: what cannot be written waits in memory, and its readers with it",

@@ -107,6 +107,12 @@ fn judge_sink(sink: &SinkStatus, now: Millis, recorded: Option<Millis>) -> Docto
         let failed = format!("`{name}`: {behind}; the last attempt failed {ago} ago: {why}");
         return warn("sinks", failed, hint);
     }
+    // Most deliveries take 30 s at most.
+    if since.is_some_and(|since| since >= 60 * 1000) {
+        let stuck = format!("`{name}`: {behind}, and no attempt has failed");
+        let hint = "its program or its peer is slow; the key `timeout` ends a delivery that hangs";
+        return warn("sinks", stuck, hint);
+    }
     let failed = match sink.failed {
         0 => String::new(),
         1 => ", 1 failure before".to_owned(),
