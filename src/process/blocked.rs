@@ -54,22 +54,26 @@ pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool
         .map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok())
         .collect();
     let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
-    // Calls of a program for 32 bits have other numbers. The stack of one for 64 bits is almost always
-    // above what 32 bits can address.
+    // The stack of a program for 64 bits is almost always above what 32 bits can address.
     let has_low_stack = arguments
         .get(STACK_POINTER)
         .is_some_and(|sp| *sp >> 32 == 0);
-    let is_native = !(has_low_stack && facts.is_32_bit());
-    let Some(numbers) = NATIVE.filter(|_| is_native) else {
+    let numbers = if has_low_stack && facts.is_32_bit() {
+        CallNumbers::NATIVE_32
+    } else {
+        CallNumbers::NATIVE
+    };
+    let Some(numbers) = numbers else {
         return by_channel(facts, thread, tty, takes_keys);
     };
     let (first, second) = (argument(0), argument(1));
-    match call_of(numbers, number) {
+    match numbers.call(number) {
         Call::Read => file_is_terminal(facts, first, tty).then_some(TtyUse::Reading),
         Call::SendFile => file_is_terminal(facts, second, tty).then_some(TtyUse::Reading),
         Call::RingEnter => Some(by_rings(facts, tty)),
         Call::Poll => polls_terminal(facts, polled(facts, first, second), tty),
         Call::Select => polls_terminal(facts, selected(facts, first, second), tty),
+        Call::OldSelect => has_terminal(facts, tty).then_some(TtyUse::Polling),
         Call::EpollWait => epoll_has_terminal(facts, first, tty).then_some(TtyUse::Polling),
         Call::Other => None,
     }
@@ -90,6 +94,8 @@ enum Call {
     Poll,
     /// The number after the highest one, and a bit for each file.
     Select,
+    /// The same with all arguments in memory.
+    OldSelect,
     EpollWait,
     /// Waits for requests that were put into a ring of io_uring.
     RingEnter,
@@ -97,45 +103,94 @@ enum Call {
 }
 
 /// The numbers of the relevant system calls.
-type CallNumbers = &'static [(Call, &'static [i64])];
+#[derive(Debug)]
+struct CallNumbers {
+    /// Bits that only mark the kind of program.
+    without: i64,
+    reads: &'static [i64],
+    send_files: &'static [i64],
+    polls: &'static [i64],
+    selects: &'static [i64],
+    old_selects: &'static [i64],
+    epoll_waits: &'static [i64],
+}
 
-/// Those of x86-64.
-const X86_64: CallNumbers = &[
-    // read, pread64, readv, splice, preadv, preadv2, and two of x32
-    (Call::Read, &[0, 17, 19, 275, 295, 327, 515, 534]),
-    (Call::SendFile, &[40]),
-    (Call::Poll, &[7, 271]),
-    (Call::Select, &[23, 270]),
-    (Call::EpollWait, &[232, 281, 441]),
-    (Call::RingEnter, &[426]),
-];
+/// The same on all architectures.
+const IO_URING_ENTER: i64 = 426;
 
-/// Those of architectures that came late: arm64 and riscv64.
-const GENERIC: CallNumbers = &[
-    (Call::Read, &[63, 65, 67, 69, 76, 286]),
-    (Call::SendFile, &[71]),
-    (Call::Poll, &[73, 414]),
-    (Call::Select, &[72, 413]),
-    (Call::EpollWait, &[22, 441]),
-    (Call::RingEnter, &[426]),
-];
+impl CallNumbers {
+    /// Those of x86-64. Programs with short pointers (x32) mark all calls with a bit.
+    const X86_64: Self = Self {
+        without: 0x4000_0000,
+        // read, pread64, readv, splice, preadv, preadv2, and two of x32
+        reads: &[0, 17, 19, 275, 295, 327, 515, 534],
+        send_files: &[40],
+        polls: &[7, 271],
+        selects: &[23, 270],
+        old_selects: &[],
+        epoll_waits: &[232, 281, 441],
+    };
+    const I386: Self = Self {
+        without: 0,
+        reads: &[3, 145, 180, 313, 333, 378],
+        send_files: &[187, 239],
+        polls: &[168, 309, 414],
+        selects: &[142, 308, 413],
+        old_selects: &[82],
+        epoll_waits: &[256, 319, 441],
+    };
+    /// Those of architectures that came late: arm64 and riscv64.
+    const GENERIC: Self = Self {
+        without: 0,
+        reads: &[63, 65, 67, 69, 76, 286],
+        send_files: &[71],
+        polls: &[73, 414],
+        selects: &[72, 413],
+        old_selects: &[],
+        epoll_waits: &[22, 441],
+    };
+    const ARM: Self = Self {
+        without: 0,
+        reads: &[3, 145, 180, 340, 361, 392],
+        send_files: &[187, 239],
+        polls: &[168, 336, 414],
+        selects: &[142, 335, 413],
+        old_selects: &[],
+        epoll_waits: &[252, 346, 441],
+    };
 
-/// Those of this machine; `None` on architectures that are not listed here.
-const NATIVE: Option<CallNumbers> = if cfg!(target_arch = "x86_64") {
-    Some(X86_64)
-} else if cfg!(any(target_arch = "aarch64", target_arch = "riscv64")) {
-    Some(GENERIC)
-} else {
-    None
-};
+    /// Those of this machine; `None` on architectures that are not listed here.
+    const NATIVE: Option<&Self> = if cfg!(target_arch = "x86_64") {
+        Some(&Self::X86_64)
+    } else if cfg!(any(target_arch = "aarch64", target_arch = "riscv64")) {
+        Some(&Self::GENERIC)
+    } else {
+        None
+    };
 
-/// The bit by which programs of x86-64 with short pointers (x32) mark all calls.
-const X32: i64 = 0x4000_0000;
+    /// Those of programs for 32 bits on this machine.
+    const NATIVE_32: Option<&Self> = if cfg!(target_arch = "x86_64") {
+        Some(&Self::I386)
+    } else if cfg!(target_arch = "aarch64") {
+        Some(&Self::ARM)
+    } else {
+        Self::NATIVE
+    };
 
-fn call_of(numbers: CallNumbers, number: i64) -> Call {
-    let mut calls = numbers.iter();
-    let call = calls.find(|(_, numbers)| numbers.contains(&(number & !X32)));
-    call.map_or(Call::Other, |(call, _)| *call)
+    fn call(&self, number: i64) -> Call {
+        let number = number & !self.without;
+        let calls = [
+            (self.reads, Call::Read),
+            (self.send_files, Call::SendFile),
+            (self.polls, Call::Poll),
+            (self.selects, Call::Select),
+            (self.old_selects, Call::OldSelect),
+            (self.epoll_waits, Call::EpollWait),
+            (&[IO_URING_ENTER], Call::RingEnter),
+        ];
+        let call = calls.iter().find(|(numbers, _)| numbers.contains(&number));
+        call.map_or(Call::Other, |(_, call)| *call)
+    }
 }
 
 /// Whether a thread that reads the terminal does so through io_uring. The kernel does not count the
@@ -548,25 +603,37 @@ mod tests {
 
     #[test]
     fn every_instruction_set_has_its_own_numbers() {
+        let x86_64 = CallNumbers::X86_64;
         for (numbers, calls) in [
             (
-                X86_64,
+                &x86_64,
                 "Read 0 19, Poll 7, Select 23, SendFile 40, EpollWait 232, Other 3 63",
             ),
-            (GENERIC, "Read 63, EpollWait 22, Poll 73, Other 3"),
+            (
+                &CallNumbers::I386,
+                "Read 3, OldSelect 82, Select 142, Poll 168 414, SendFile 187, EpollWait 256, Other 0 7",
+            ),
+            (
+                &CallNumbers::GENERIC,
+                "Read 63, EpollWait 22, Poll 73, Other 3",
+            ),
+            (
+                &CallNumbers::ARM,
+                "Read 3, EpollWait 252, Poll 336, Other 63",
+            ),
         ] {
             let calls = format!("{calls}, RingEnter 426, Other -1");
             for of_call in calls.split(", ") {
                 let (call, of_call) = of_call.split_once(' ').unwrap();
                 for number in of_call.split(' ') {
-                    let found = call_of(numbers, number.parse().unwrap());
+                    let found = numbers.call(number.parse().unwrap());
                     assert_eq!(format!("{found:?}"), call, "{number} of {numbers:?}");
                 }
             }
         }
         // x32
-        assert_eq!(call_of(X86_64, X32), Call::Read);
-        assert_eq!(call_of(X86_64, 0x4000_0203), Call::Read);
+        assert_eq!(x86_64.call(0x4000_0000), Call::Read);
+        assert_eq!(x86_64.call(0x4000_0203), Call::Read);
     }
 
     #[test]
