@@ -1,8 +1,9 @@
 //! The options of a window that describe its task.
 //!
-//! [`SPEC`] has all that its launch has said, but for its environment. It belongs to one launch: a launcher
-//! that does not know it leaves the option of the launch before, whose time is not its own, and which
-//! therefore counts no more.
+//! [`SPEC`] has what its launch has said, but for its environment and its command. That may have megabytes, and
+//! each look prints a window's options: it is in [`WORDS`], on the pane. Both belong to one launch: a launcher that
+//! does not know them leaves the options of the launch before, whose time is not its own, and which therefore count
+//! no more.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ use crate::rules::protocol::Command;
 
 /// The option with what the task's launch has said.
 pub(super) const SPEC: &str = "@tmux_task_spec";
+
+/// The option of its pane with the exact command.
+const WORDS: &str = "@tmux_task_words";
 
 /// The option with the token of the last launch.
 pub(super) const MARK: &str = "@tmux_task_launch";
@@ -74,7 +78,7 @@ impl OwnOptions {
     }
 }
 
-/// What [`SPEC`] says.
+/// What [`SPEC`] and [`WORDS`] say.
 #[derive(Serialize, Deserialize)]
 struct Recorded {
     /// When the launch was requested, in milliseconds since 1970.
@@ -85,9 +89,8 @@ struct Recorded {
 /// Reads what the launch at this time has said; `None` where that is missing or damaged.
 pub(super) fn decode_spec(text: &str, started: Option<Millis>) -> Option<TaskSpec> {
     let Recorded { started: of, spec } = serde_json::from_str(text.trim()).ok()?;
-    let is_whole = !spec.command.is_empty() && spec.cwd.is_some();
     let settings = spec.settings.checked();
-    (is_whole && started == Some(of)).then_some(TaskSpec { settings, ..spec })
+    (started == Some(of)).then_some(TaskSpec { settings, ..spec })
 }
 
 /// Returns what the window says of its last launch, and the token of that; `None` when it says nothing, or
@@ -97,8 +100,22 @@ pub(crate) async fn read_spec(
     window: WindowId,
 ) -> Result<Option<(String, TaskSpec)>, TmuxError> {
     let options = OwnOptions::read(&connection.print(OwnOptions::command(window)).await?);
-    let spec = decode_spec(&options.raw(SPEC), options.number(STARTED));
-    Ok(spec.map(|spec| (options.raw(MARK).trim().to_owned(), spec)))
+    let started = options.number(STARTED);
+    let spec = decode_spec(&options.raw(SPEC), started).filter(|spec| spec.cwd.is_some());
+    let Some(spec) = spec else {
+        return Ok(None);
+    };
+    let list = Command::new("list-panes").args(["-t", &window.to_string(), "-F", "#{pane_id}"]);
+    for pane in connection.print(list).await?.lines() {
+        let print = Command::new("show-options").args(["-p", "-t", pane]);
+        let of_pane = OwnOptions::read(&connection.print(print).await?);
+        let words = decode_spec(&of_pane.raw(WORDS), started).map(|words| words.command);
+        if let Some(command) = words.filter(|words| !words.is_empty()) {
+            let token = options.raw(MARK).trim().to_owned();
+            return Ok(Some((token, TaskSpec { command, ..spec })));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the commands that describe the task on its window, with the number of its run.
@@ -112,11 +129,17 @@ pub(super) fn option_commands(
     let set = |flags: &str, name: &str, value: &str| {
         Command::new("set-option").args([flags, "-t", target, name, value])
     };
-    let spec = serde_json::to_string(&Recorded {
-        started: launch.started,
-        spec: launch.spec.clone(),
-    });
-    let spec = spec.map_err(|_| TmuxError::confused("a launch cannot be recorded"))?;
+    let record = |spec| {
+        let started = launch.started;
+        let record = serde_json::to_string(&Recorded { started, spec });
+        record.map_err(|_| TmuxError::confused("a launch cannot be recorded"))
+    };
+    let mut spec = launch.spec.clone();
+    let command = std::mem::take(&mut spec.command);
+    let words = TaskSpec {
+        command,
+        ..TaskSpec::default()
+    };
     Ok(vec![
         set("-w", "remain-on-exit", "on"),
         set("-w", "monitor-bell", "on"),
@@ -125,12 +148,13 @@ pub(super) fn option_commands(
         set("-w", "@tmux_task_command", &launch.spec.shown()),
         set("-w", "@tmux_task_cwd", launch.cwd()),
         set("-w", STARTED, &launch.started.to_string()),
-        set("-w", SPEC, &spec),
+        set("-w", SPEC, &record(spec)?),
         set("-w", MARK, &launch.token),
         // Also without one: it would be inherited.
         set("-w", OWNER, launch.owner.as_deref().unwrap_or_default()),
         set("-w", TASK_PANE, NOT_THE_TASK),
         set("-pF", TASK_PANE, "#{window_id}"),
+        set("-p", WORDS, &record(words)?),
         set("-w", RUN, &run.to_string()),
     ])
 }
