@@ -23,7 +23,7 @@ mod show;
 mod sinks;
 mod value;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "webhook"))]
 pub(crate) use file::parse;
 pub(crate) use file::{find, load};
 pub(crate) use given_task::{GivenSettings, HttpUrl, Ready, TaskEntry};

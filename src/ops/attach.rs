@@ -107,7 +107,7 @@ pub(crate) fn own_pane(session: &TaskSession) -> Option<String> {
     lookup(TMUX_PANE)?.into_string().ok().filter(|_| is_here)
 }
 
-fn is_same_file(one: &Path, other: &Path) -> bool {
+pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 

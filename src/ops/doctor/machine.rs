@@ -12,6 +12,7 @@ use crate::config;
 use crate::config::paths::{self, Env};
 use crate::files;
 use crate::model::{Error, text, with_causes};
+use crate::ops::attach::is_same_file;
 use crate::ops::lookup;
 use crate::rules::alerts::Place;
 use crate::rules::wire::DoctorCheck;
@@ -31,16 +32,30 @@ pub(super) async fn examine() -> Vec<DoctorCheck> {
     vec![locale, configuration, state, runtime, desktop]
 }
 
-/// Says which program runs.
+/// Checks the program that runs, and which one a shell finds.
 pub(super) fn examine_program() -> DoctorCheck {
+    const CHECK: &str = "program";
+    let path = match env::current_exe() {
+        Ok(path) => path,
+        Err(error) => return fail_without_hint(CHECK, with_causes(&error)),
+    };
+    let found = lookup("PATH").and_then(|folders| {
+        let mut candidates = env::split_paths(&folders).map(|folder| folder.join("tmux-task"));
+        candidates.find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
+    });
     let version = env!("CARGO_PKG_VERSION");
-    match env::current_exe() {
-        Ok(path) => ok(
-            "program",
-            format!("tmux-task {version}, {}", path.display()),
+    let message = format!("tmux-task {version}, {}", path.display());
+    let hint = match found {
+        Some(found) if is_same_file(&found, &path) => return ok(CHECK, message),
+        Some(found) => format!(
+            "a shell finds {} first, and tmux-task-run calls that one; remove it, or change PATH",
+            found.display()
         ),
-        Err(error) => fail_without_hint("program", with_causes(&error)),
-    }
+        None => "it is not on PATH: tmux-task-run finds it only beside itself, in ~/.cargo/bin or \
+                 ~/.local/bin, or by TMUX_TASK_PROGRAM"
+            .to_owned(),
+    };
+    warn(CHECK, message, hint)
 }
 
 fn judge_locale(env: Env<'_>) -> DoctorCheck {

@@ -22,6 +22,10 @@ use crate::rules::wire::{
 /// A consumer that was not used for so long is forgotten, in milliseconds.
 const FORGOTTEN_AFTER: Millis = 24 * 60 * 60 * 1000;
 
+/// A consumer that is read is stuck if it has not acknowledged a record for so long, in milliseconds. An
+/// adapter acknowledges a message when its client has it, which may be at the end of a turn.
+const STUCK_AFTER: Millis = 15 * 60 * 1000;
+
 /// Checks the consumers of the session's feed and these sinks of its daemon.
 pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Vec<DoctorCheck> {
     let unreadable = |why| {
@@ -47,8 +51,22 @@ pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Ve
         None => true,
     });
     let now = clock::now().wall;
-    let of_sinks = async {
+    let of_readers = async {
         let mut checks = Vec::new();
+        for one in consumers.iter().filter(|one| one.lag > 0) {
+            let is_long = |at| now.saturating_sub(at) >= STUCK_AFTER;
+            // What it acknowledged last may be a record after a long silence.
+            if let Some(reader) = one.reader.filter(|_| is_long(one.used_at))
+                && recorded_at(session, one.cursor).await.is_some_and(is_long)
+            {
+                let stuck = format!(
+                    "process {reader} reads `{}` without acknowledging",
+                    one.name
+                );
+                let hint = "if its client is not in the middle of a turn, restart the client";
+                checks.push(warn("consumers", stuck, hint));
+            }
+        }
         for sink in &sinks {
             let since = match sink.lag {
                 0 => None,
@@ -58,9 +76,9 @@ pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Ve
         }
         checks
     };
-    let of_sinks = timeout(LIMIT, of_sinks).await;
-    let of_sinks = of_sinks.unwrap_or_else(|_elapsed| vec![no_answer("sinks")]);
-    [judge_consumers(&consumers, now), of_sinks].concat()
+    let of_readers = timeout(LIMIT, of_readers).await;
+    let of_readers = of_readers.unwrap_or_else(|_elapsed| vec![no_answer("consumers")]);
+    [judge_consumers(&consumers, now), of_readers].concat()
 }
 
 fn judge_consumers(consumers: &[ConsumerStatus], now: Millis) -> Vec<DoctorCheck> {
