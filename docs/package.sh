@@ -16,7 +16,7 @@
 set -euo pipefail
 
 # The maximum size of the program without symbols, in bytes.
-readonly MAX_BYTES=14000000
+readonly MAX_BYTES=15000000
 
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"; }
 
