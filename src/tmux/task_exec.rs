@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::pane_origin::{IS_OF_LAUNCHER, PREFIX};
-use super::window_options::{MARK, SPEC, STARTED, decode_spec};
+use super::window_options::{MARK, SPEC, STARTED, WORDS, decode_spec};
 use crate::files::{self, PROC, WRITABLE_BY_OTHERS};
 use crate::model::environment::{TaskEnvironment, WithheldVariables, covers_name, is_shell_name};
 use crate::model::{Error, Slot, TaskSpec, lossless, quote_where_needed};
@@ -288,14 +288,22 @@ fn show(pane: &str, format: &str) -> Option<String> {
 
 /// Returns what the window of our pane has recorded, in tmux's environment, if it was respawned by hand.
 fn recorded_order(pane: &str) -> Option<PaneOrder> {
-    let format =
-        format!("#{{pane_pid}}\n#{{{STARTED}}}\n#{{{SPEC}}}\n#{{window_name}}\n#{{session_name}}");
-    let shown = show(pane, &format)?;
+    let names = [
+        "pane_pid",
+        STARTED,
+        SPEC,
+        WORDS,
+        "window_name",
+        "session_name",
+    ];
+    let shown = show(pane, &names.map(|name| format!("#{{{name}}}")).join("\n"))?;
     let mut lines = shown.lines();
     let ours = [std::process::id(), parent_id()].map(|pid| pid.to_string());
     lines.next().filter(|pid| ours.contains(&(*pid).into()))?;
     let started = lines.next()?.parse().ok();
     let mut spec = decode_spec(lines.next()?, started)?;
+    let words = decode_spec(lines.next()?, started)?;
+    spec.command = Some(words.command).filter(|words| !words.is_empty())?;
     spec.is_env_clean = true;
     // A place in it is not waited for.
     spec.settings.slot = None;

@@ -26,7 +26,7 @@ use crate::rules::protocol::Command;
 pub(super) const SPEC: &str = "@tmux_task_spec";
 
 /// The option of its pane with the exact command.
-const WORDS: &str = "@tmux_task_words";
+pub(super) const WORDS: &str = "@tmux_task_words";
 
 /// The option with the token of the last launch.
 pub(super) const MARK: &str = "@tmux_task_launch";
