@@ -214,7 +214,7 @@ pub(super) fn result_of(answer: Answer) -> CallToolResult {
     }
 }
 
-/// Returns what a model is told of an error.
+/// Returns an error as the result of a tool.
 pub(super) fn worded(error: &Error) -> String {
     let one_line = |text: &str| {
         let text =
