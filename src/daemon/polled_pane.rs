@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::{ReadCall, Screen, Stop, TtyEvidence, TtyUse};
-use crate::process::{self, InputWatch, TtyExamination};
+use crate::process::{self, CpuActivity, InputWatch, TtyExamination};
 use crate::rules::prompt;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -32,6 +32,13 @@ pub(super) const TOGETHER: Duration = Duration::from_millis(20);
 /// The pause before something hidden is examined again: more than a thread needs to fall asleep, wake up or end.
 pub(super) const SECOND_PAUSE: Duration = Duration::from_millis(100);
 
+/// The pause after an examination that was put off, unless the next look finds the same rows.
+const PUT_OFF: Duration = Duration::from_secs(1);
+
+/// Once so many looks in a row have found other rows, examinations are put off, but for one in [`EXAMINED`].
+const PRINTS_ON: u32 = 4;
+const EXAMINED: u32 = 5;
+
 /// A program that checks for keys sleeps at least so many times a second, or a key would have no effect at once.
 const CHECKS_PER_SECOND: u32 = 3;
 
@@ -53,6 +60,10 @@ pub(super) struct PolledPane {
     /// How often each of their threads had slept when counting began, and when that was.
     pub(super) slept: Option<(BTreeMap<u32, u64>, Instant)>,
     pub(super) reads: InputWatch,
+    /// How many looks in a row have found other rows.
+    pub(super) n_moved: u32,
+    /// Its programs in line mode, with how long they had run at the last of these looks.
+    pub(super) printing: Option<CpuActivity>,
     /// When it counts as quiet, or takes part in a round.
     pub(super) next: Instant,
 }
@@ -61,7 +72,8 @@ pub(super) struct PolledPane {
 pub(super) struct LastExamination {
     pub(super) examination: TtyExamination,
     at: Instant,
-    is_wary: bool,
+    /// Whether the screen shows a prompt; `None` before that matters, as judging costs as much as an examination.
+    is_wary: Option<bool>,
     pub(super) pause: Duration,
     /// The pause until it may be examined again if its programs run.
     rest: Duration,
@@ -100,8 +112,46 @@ impl PolledPane {
             may_check_keys: false,
             slept: None,
             reads: InputWatch::default(),
+            n_moved: 1,
+            printing: None,
             next,
         }
+    }
+
+    /// Notes a look that found other rows: it is examined at `next`.
+    pub(super) fn go_on(&mut self, screen: Screen, may_check_keys: bool, next: Instant) {
+        let printing = match self.known.take() {
+            Some(known) if known.takes_lines() => Some(known.examination.activity),
+            Some(_) => None,
+            None => self.printing.take(),
+        };
+        *self = Self {
+            may_check_keys,
+            reads: std::mem::take(&mut self.reads),
+            n_moved: self.n_moved + 1,
+            printing: printing.and_then(CpuActivity::counted_anew),
+            ..Self::with_changing_output(self.pid, std::mem::take(&mut self.tty), screen, next)
+        };
+    }
+
+    /// Notes a look that found the same rows: what was put off is due.
+    pub(super) fn stand_still(&mut self, quiet: Duration, now: Instant) {
+        self.n_moved = 0;
+        if self.known.is_none() && self.next > now + quiet {
+            self.next = now;
+        }
+    }
+
+    /// Puts off the examination of programs that print on and on. They have run since the last look, so
+    /// the next one probably finds other rows, and what they do now says nothing.
+    pub(super) fn is_put_off(&mut self, now: Instant) -> bool {
+        let prints_on = self.n_moved >= PRINTS_ON && !self.n_moved.is_multiple_of(EXAMINED);
+        let has_run = |printing: &CpuActivity| !printing.lasts();
+        let is_put_off = prints_on && self.printing.as_ref().is_some_and(has_run);
+        if is_put_off {
+            self.next = now + PUT_OFF;
+        }
+        is_put_off
     }
 
     /// Whether rows of this later screen differ, but only in what programs animate, or beside what is asked.
@@ -211,16 +261,13 @@ impl PolledPane {
             self.next = now + SECOND_PAUSE;
             return;
         }
-        let is_wary = match &before {
-            Some(before) => before.is_wary,
-            None => prompt::find(&self.screen).is_some(),
-        };
-        let longest = match is_wary || is_reported {
-            true => WARY_PAUSE,
-            false => RESTLESS_PAUSE,
-        };
+        let mut is_wary = before.as_ref().and_then(|before| before.is_wary);
         let (pause, rest) = match &before {
             Some(before) if before.examination.evidence == examination.evidence => {
+                let longest = match is_reported || is_wary_of(&mut is_wary, &self.screen) {
+                    true => WARY_PAUSE,
+                    false => RESTLESS_PAUSE,
+                };
                 (before.pause, (before.rest * 2).clamp(FIRST_PAUSE, longest))
             }
             Some(_) | None => (FIRST_PAUSE, FIRST_PAUSE),
@@ -234,6 +281,11 @@ impl PolledPane {
         });
         self.next = now + pause;
     }
+}
+
+/// Returns whether the screen shows a prompt, and notes it.
+fn is_wary_of(known: &mut Option<bool>, screen: &Screen) -> bool {
+    *known.get_or_insert_with(|| prompt::find(screen).is_some())
 }
 
 /// Whether nothing but numbers differs.
@@ -257,6 +309,11 @@ impl LastExamination {
         matches!(reader, Some(TtyUse::Reading | TtyUse::Polling))
     }
 
+    fn takes_lines(&self) -> bool {
+        let evidence = self.examination.evidence.as_ref();
+        evidence.is_some_and(|evidence| evidence.canonical == Some(true))
+    }
+
     /// Whether a program was blocked reading keys, which is reported only after a while.
     pub(super) fn reads_keys(&self) -> bool {
         let evidence = self.examination.evidence.as_ref();
@@ -266,11 +323,16 @@ impl LastExamination {
     }
 
     /// Checks whether its programs have run, and sets the pause until the next check.
-    pub(super) fn check_activity(&mut self, is_reported: bool, now: Instant) -> bool {
+    pub(super) fn check_activity(
+        &mut self,
+        screen: &Screen,
+        is_reported: bool,
+        now: Instant,
+    ) -> bool {
         let age = now.saturating_duration_since(self.at);
         let longest = if is_reported && age >= LONG_UNANSWERED {
             UNANSWERED_PAUSE
-        } else if self.is_wary || is_reported {
+        } else if is_reported || is_wary_of(&mut self.is_wary, screen) {
             WARY_PAUSE
         } else {
             ROUND_PAUSE
@@ -393,7 +455,12 @@ mod tests {
             };
             pane.take(examination, false, now);
             now += every;
-            assert!(pane.known.as_mut().unwrap().check_activity(false, now));
+            assert!(
+                pane.known
+                    .as_mut()
+                    .unwrap()
+                    .check_activity(&Screen::default(), false, now)
+            );
             !pane.evidence().unwrap().checks_no_keys
         };
         examinations.into_iter().map(take).collect()
@@ -471,7 +538,7 @@ mod tests {
             while pane.next < start + Duration::from_secs(15) {
                 let now = pane.next;
                 let known = pane.known.as_mut().unwrap();
-                known.check_activity(is_reported, now);
+                known.check_activity(&Screen::default(), is_reported, now);
                 pane.next = now + known.pause;
                 let pause = known.pause.as_millis();
                 if pauses.last().is_none_or(|(_, last)| *last != pause) {
@@ -482,6 +549,51 @@ mod tests {
         };
         assert_eq!(pauses(true), [(250, 500), (10_250, 1000)]);
         assert_eq!(pauses(false), [(250, 500), (750, 1000), (1750, 2000)]);
+    }
+
+    #[test]
+    #[cfg(linux)]
+    fn programs_that_print_on_and_on_are_examined_at_every_fifth_look() {
+        let mut pane = pane();
+        let now = Instant::now();
+        let mut put_off = Vec::new();
+        for look in 1..=12 {
+            if pane.is_put_off(now) {
+                put_off.push(look);
+                assert_eq!(pane.next, now + PUT_OFF);
+                pane.stand_still(Duration::from_millis(200), now);
+                assert_eq!(pane.next, now);
+                pane.n_moved = look;
+            } else {
+                let ours = process::examine(std::process::id(), "/dev/null".as_ref());
+                let activity = ours.activity;
+                let elsewhere = examination(TtyUse::Elsewhere);
+                pane.take(
+                    TtyExamination {
+                        activity,
+                        ..elsewhere
+                    },
+                    false,
+                    now,
+                );
+            }
+            pane.go_on(Screen::default(), false, now);
+        }
+        assert_eq!(put_off, [4, 6, 7, 8, 9, 11, 12]);
+        // One that has not run since may ask.
+        let asleep = std::process::Command::new("sleep").arg("100").spawn();
+        let mut asleep = asleep.unwrap();
+        let of_asleep = || process::examine(asleep.id(), "/dev/null".as_ref()).activity;
+        let start = Instant::now();
+        while {
+            pane.printing = Some(of_asleep());
+            std::thread::sleep(Duration::from_millis(20));
+            pane.is_put_off(now)
+        } {
+            assert!(start.elapsed() < Duration::from_secs(20));
+        }
+        asleep.kill().unwrap();
+        asleep.wait().unwrap();
     }
 
     #[test]
@@ -500,8 +612,12 @@ mod tests {
             pane.take(examination(TtyUse::Elsewhere), false, begin);
             pane
         };
-        let has_run =
-            |pane: &mut PolledPane, now| pane.known.as_mut().unwrap().check_activity(false, now);
+        let has_run = |pane: &mut PolledPane, now| {
+            pane.known
+                .as_mut()
+                .unwrap()
+                .check_activity(&Screen::default(), false, now)
+        };
 
         let mut always = restless(start);
         assert!(has_run(&mut always, after(1)));

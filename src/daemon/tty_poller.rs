@@ -83,15 +83,16 @@ impl TtyPoller {
             if pane.pid == pid && pane.is_changed_beside(&task.screen, is_asked_on) {
                 // It may be drawn again for ever, with sleeps in between, and its program wait all the same.
                 pane.slept = None;
+                pane.stand_still(quiet, now);
             } else if pane.pid != pid {
                 *pane = moving(false);
             } else if pane.screen != task.screen {
                 // A countdown goes on.
-                let goes_on = differ_in_numbers(&pane.screen, &task.screen);
-                let may_check_keys = goes_on && pane.may_check_keys;
-                let reads = std::mem::take(&mut pane.reads);
-                *pane = moving(may_check_keys);
-                pane.reads = reads;
+                let goes_on = || differ_in_numbers(&pane.screen, &task.screen);
+                let may_check_keys = pane.may_check_keys && goes_on();
+                pane.go_on(task.screen.clone(), may_check_keys, now + quiet);
+            } else {
+                pane.stand_still(quiet, now);
             }
             // Shared, which makes the next comparison fast.
             pane.screen = task.screen.clone();
@@ -153,6 +154,10 @@ impl TtyPoller {
             if began.saturating_sub(slice_began) >= SLICE {
                 break;
             }
+            if !is_quiet && pane.doubt.is_none() && pane.is_put_off(now) {
+                self.has_run = true;
+                continue;
+            }
             self.has_run |= !is_quiet;
             let before = pane.evidence().cloned();
             pane.examine(is_reported, now);
@@ -189,7 +194,7 @@ impl TtyPoller {
                 None => has_stopped.then_some((false, Duration::ZERO, pane.next)),
                 // Those that are due soon are included, so that all are checked together.
                 Some(known) if is_round && pane.next <= now + known.pause / 2 => {
-                    let has_run = known.check_activity(is_reported, now);
+                    let has_run = known.check_activity(&pane.screen, is_reported, now);
                     self.has_run |= has_run;
                     let urgency = known.urgency(is_reported, now).filter(|_| has_run);
                     if urgency.is_none() {

@@ -266,10 +266,10 @@ impl Task {
         }
     }
 
-    /// Whether `prune` may remove its window: its run has ended, and it is neither a shell nor a window
-    /// of another session, whose last output its user may want to keep.
+    /// Whether `prune` may remove its window: its run has ended, and it is no shell, whose last output its
+    /// user may want to keep.
     pub fn is_prunable(&self) -> bool {
-        !self.is_alive() && !self.shell && !self.is_linked
+        !self.is_alive() && !self.shell
     }
 
     /// Returns how the run ended; `None` while it continues.

@@ -31,6 +31,18 @@ impl CpuActivity {
         !counts.is_empty() && counts.iter().all(lasts)
     }
 
+    /// Counts the same processes anew; `None` where not all of them can be counted.
+    pub(crate) fn counted_anew(self) -> Option<Self> {
+        let counts = self.counts.filter(|counts| !counts.is_empty())?;
+        let counts = counts
+            .into_iter()
+            .map(|(pid, _)| Some((pid, count_of(pid)?)));
+        let counts: Option<Vec<_>> = counts.collect();
+        counts.map(|counts| Self {
+            counts: Some(counts),
+        })
+    }
+
     /// Stores the count of a process.
     pub(super) fn count(&mut self, pid: u32) {
         match (&mut self.counts, count_of(pid)) {
@@ -105,11 +117,15 @@ mod tests {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
         assert!(!activity.lasts());
+        let anew = at_rest(&child).counted_anew().unwrap();
+        assert!(anew.lasts());
+        assert!(CpuActivity::default().counted_anew().is_none());
 
         let gone = at_rest(&child);
         drop(stdin);
         child.wait().unwrap();
         assert!(!gone.lasts());
+        assert!(gone.counted_anew().is_none());
         assert!(!counted(&child).lasts());
     }
 }

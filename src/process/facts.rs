@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 
 use super::blocked::{self, Facts, MOST_FILES};
-use super::stat::thread_state;
+use super::stat::{self, thread_state};
 use super::tree::{ForegroundGroup, Host, Process};
 use crate::model::{ReadCall, Stop, TtyUse};
 
@@ -222,11 +222,11 @@ impl<'a> ProcFacts<'a> {
 
 impl Facts for ProcFacts<'_> {
     fn syscall(&self, thread: u32) -> Option<String> {
-        fs::read_to_string(self.thread_path(thread, "syscall")).ok()
+        stat::short_file(self.thread_path(thread, "syscall"))
     }
 
     fn channel(&self, thread: u32) -> Option<String> {
-        fs::read_to_string(self.thread_path(thread, "wchan")).ok()
+        stat::short_file(self.thread_path(thread, "wchan"))
     }
 
     fn state(&self, thread: u32) -> Option<char> {

@@ -23,6 +23,7 @@ mod tree;
 #[cfg(feature = "panel")]
 mod usage;
 
+pub(crate) use cpu_activity::CpuActivity;
 pub(crate) use ending::RunEnder;
 pub(crate) use evidence::{MAX_LINE, TtyExamination, examine, has_unread_input};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};

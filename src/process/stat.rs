@@ -117,12 +117,16 @@ pub(super) fn numbers_in(folder: impl AsRef<Path>) -> impl Iterator<Item = u32> 
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-pub(super) fn read(pid: u32) -> Option<Stat> {
-    let mut file = File::open(format!("{PROC}/{pid}/stat")).ok()?;
-    // Room for all of it: the kernel returns it in one piece, and many processes are read at once.
+/// Reads a short file of the kernel, which returns it in one piece. Many are read at once: this takes three
+/// system calls.
+pub(super) fn short_file(path: impl AsRef<Path>) -> Option<String> {
     let mut bytes = [0; 2048];
-    let n_read = file.read(&mut bytes).ok()?;
-    let text = String::from_utf8_lossy(&bytes[..n_read]).into_owned();
+    let n_read = File::open(path).ok()?.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..n_read]).into_owned())
+}
+
+pub(super) fn read(pid: u32) -> Option<Stat> {
+    let text = short_file(format!("{PROC}/{pid}/stat"))?;
     Some(Stat { text })
 }
 
@@ -168,7 +172,7 @@ pub(super) fn variable(pid: u32, name: &str) -> Option<String> {
 /// Returns the state of a thread, `S` where it sleeps; `None` where it is gone.
 #[cfg(linux)]
 pub(super) fn thread_state(pid: u32, thread: u32) -> Option<char> {
-    let text = fs::read_to_string(format!("{PROC}/{pid}/task/{thread}/stat")).ok()?;
+    let text = short_file(format!("{PROC}/{pid}/task/{thread}/stat"))?;
     text.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
@@ -399,7 +403,7 @@ impl RunTime {
 
 /// Returns how much a process has run; `None` where the system does not count it (only Linux does).
 pub(crate) fn run_time(pid: u32) -> Option<RunTime> {
-    let text = fs::read_to_string(format!("{PROC}/{pid}/schedstat")).ok()?;
+    let text = short_file(format!("{PROC}/{pid}/schedstat"))?;
     let mut fields = text.split_ascii_whitespace().map(str::parse);
     let nanos = fields.next()?.ok()?;
     let times = fields.nth(1)?.ok()?;

@@ -10,6 +10,11 @@ const WHILE_PRINTING: Duration = Duration::from_millis(200);
 /// The same while panes are paused for our client, so that only looks show their output.
 const WHILE_PAUSED: Duration = Duration::from_millis(400);
 
+/// The same once that has been so for [`PRINTS_ON`]: it costs as long as it lasts, and a prompt is still reported
+/// within a second.
+const WHILE_LONG_PAUSED: Duration = Duration::from_millis(600);
+const PRINTS_ON: Duration = Duration::from_secs(10);
+
 /// A run has ended and tmux has not reported how: the delay until the next look.
 const UNSETTLED: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(100));
 
@@ -93,6 +98,8 @@ pub(super) struct LookSchedule {
     n_windows: usize,
     settling: Backoff,
     last: Instant,
+    /// The first look of those in a row after which panes were paused.
+    paused_since: Option<Instant>,
 }
 
 impl LookSchedule {
@@ -107,6 +114,7 @@ impl LookSchedule {
             n_windows: 0,
             settling: UNSETTLED,
             last: now,
+            paused_since: None,
         }
     }
 
@@ -114,8 +122,22 @@ impl LookSchedule {
         self.want(self.last + WHILE_PRINTING);
     }
 
-    pub(super) fn paused(&mut self) {
-        self.want(self.last + WHILE_PAUSED);
+    /// Notes whether panes are paused after a look.
+    pub(super) fn note_paused(&mut self, is_any_paused: bool) {
+        if !is_any_paused {
+            self.paused_since = None;
+            return;
+        }
+        let since = *self.paused_since.get_or_insert(self.last);
+        let prints_on = self.last.saturating_duration_since(since) >= PRINTS_ON;
+        self.want(
+            self.last
+                + if prints_on {
+                    WHILE_LONG_PAUSED
+                } else {
+                    WHILE_PAUSED
+                },
+        );
     }
 
     pub(super) fn looked(&mut self, result: LookResult, now: Instant) {
@@ -396,7 +418,7 @@ mod tests {
         let mut schedule = quiet(now);
         let safety = schedule.next_look();
         let now = now + ms(400);
-        schedule.paused();
+        schedule.note_paused(true);
         let of_reported = LookResult {
             why: Due::Triggered,
             is_whole: false,
@@ -406,6 +428,21 @@ mod tests {
         assert_eq!(schedule.next_look(), safety);
         schedule.looked(result(Reporting::All, true), now);
         assert_eq!(in_ms(&schedule), 200);
+    }
+
+    #[test]
+    fn panes_that_have_printed_for_long_are_looked_at_less_often() {
+        let start = Instant::now();
+        let mut schedule = quiet(start);
+        let mut pause = |seconds: u64, is_any_paused| {
+            let now = start + Duration::from_secs(seconds);
+            schedule.looked(result(Reporting::All, false), now);
+            schedule.note_paused(is_any_paused);
+            schedule.wanted.map(|at| (at - now).as_millis())
+        };
+        assert_eq!([pause(0, true), pause(9, true)], [Some(400); 2]);
+        assert_eq!(pause(10, true), Some(600));
+        assert_eq!([pause(11, false), pause(12, true)], [None, Some(400)]);
     }
 
     #[test]

@@ -240,9 +240,7 @@ impl State {
         };
         self.is_unsettled = is_unsettled;
         self.schedule.looked(result, now.mono);
-        if self.link.is_any_paused {
-            self.schedule.paused();
-        }
+        self.schedule.note_paused(self.link.is_any_paused);
         match difference {
             Difference::Otherwise => self.save_within(Duration::ZERO, now),
             Difference::InBells => self.save_within(SAVE_WITHIN, now),

@@ -1,29 +1,35 @@
-//! The command line's arguments and their help.
+//! The commands: their arguments, with their help, and what carries them out.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::future::ready;
+use std::os::unix::process::CommandExt;
+use std::pin::Pin;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
-use super::agent::{AgentCommand, Init};
-use super::attach::Attach;
+use super::agent::{self, AgentCommand, Init};
 #[cfg(feature = "mcp")]
 use super::attach::Mcp;
 #[cfg(feature = "panel")]
 use super::attach::Panel;
-use super::config::ConfigCommand;
-use super::context::Global;
-use super::daemon::{ConsumerCommand, Daemon};
-use super::feed::Feed;
-use super::kill::{Kill, KillAll};
-use super::logs::Logs;
-use super::ls::{Explain, Ls};
+use super::attach::{self, Attach};
+use super::config::{self, ConfigCommand};
+use super::context::{Context, Global};
+use super::daemon::{self, ConsumerCommand, Daemon};
+use super::doctor;
+use super::feed::{self, Feed};
+use super::kill::{self, Kill, KillAll};
+use super::logs::{self, Logs};
+use super::ls::{self, Explain, Ls};
+use super::man::{self, Completions, Man};
 use super::output::Json;
-use super::replay::Replay;
-use super::run::{Restart, Run};
-use super::send::Send;
-use super::up::Down;
-use super::wait::Signal;
+use super::replay::{self, Replay};
+use super::run::{self, Restart, Run};
+use super::send::{self, Send};
+use super::up::{self, Down};
+use super::wait::{self, Signal};
+use crate::client::{fleet_not_started, fleet_program};
+use crate::model::Error;
 use crate::ops::{SearchArguments, UpArguments, WaitArguments};
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within
@@ -49,14 +55,6 @@ pub(super) struct Cli {
     pub(super) global: Global,
     #[command(subcommand)]
     pub(super) command: CliCommand,
-}
-
-/// Commands for programs: they have help and manual pages, and are not among the first ones.
-const FOR_PROGRAMS: [&str; 6] = ["completions", "consumer", "man", "mcp", "replay", "signal"];
-
-/// Whether a command has a page: all but those that only the program itself uses.
-pub(super) fn is_documented(command: &clap::Command) -> bool {
-    !command.is_hide_set() || FOR_PROGRAMS.contains(&command.get_name())
 }
 
 // The arguments of a command are made when it is asked for: all of them take longer than the rest of a start.
@@ -141,6 +139,69 @@ pub(super) enum CliCommand {
     Agent(AgentCommand),
 }
 
+impl CliCommand {
+    /// Returns the execution of a command. Each is made in a function of its own: the stack of one that
+    /// makes them all has room for all of them, two megabytes without optimisation.
+    pub(super) fn execute(self, context: &Context) -> Execution<'_> {
+        match self {
+            Self::Run(args) => boxed(move || run::run(context, args)),
+            Self::Restart(args) => boxed(move || run::restart(context, args)),
+            Self::Up(args) => boxed(move || up::up(context, args)),
+            Self::Down(args) => boxed(move || up::down(context, args)),
+            Self::Daemon(args) => boxed(move || daemon::run(context, args)),
+            Self::Feed(args) => boxed(move || feed::run(context, args)),
+            Self::Consumer(args) => boxed(move || daemon::consumer(context, args)),
+            Self::Ls(args) => boxed(move || ls::run(context, args)),
+            Self::Fleet(args) => {
+                let error = fleet_program().into_std().args(args.arguments).exec();
+                Box::pin(ready(Err(fleet_not_started(&error))))
+            }
+            Self::Logs(args) => boxed(move || logs::run(context, args)),
+            Self::Search(args) => boxed(move || logs::search(context, args)),
+            Self::Wait(args) => boxed(move || wait::wait(context, args)),
+            Self::Signal(args) => boxed(move || wait::signal(context, args)),
+            Self::Explain(args) => boxed(move || ls::explain(context, args)),
+            Self::Send(args) => boxed(move || send::run(context, args)),
+            Self::Kill(args) => boxed(move || kill::kill(context, args)),
+            Self::KillAll(args) => boxed(move || kill::kill_all(context, args)),
+            Self::Prune(args) => boxed(move || kill::prune(context, args)),
+            Self::Status(args) => boxed(move || ls::status(context, args)),
+            Self::Config(command) => boxed(move || config::run(context, command)),
+            Self::Doctor(args) => boxed(move || doctor::run(context, args)),
+            Self::Attach(args) => boxed(move || attach::run(context, args)),
+            #[cfg(feature = "panel")]
+            Self::Panel(args) => boxed(move || attach::panel(context, args)),
+            Self::Guide => Box::pin(ready(man::guide())),
+            Self::Completions(args) => Box::pin(ready(man::completions(args))),
+            Self::Man(args) => Box::pin(ready(man::run(&args, program()))),
+            Self::Init(args) => boxed(move || agent::init(context, args)),
+            Self::Agent(args) => boxed(move || agent::run(context, args)),
+            #[cfg(feature = "mcp")]
+            Self::Mcp(args) => boxed(move || attach::mcp(context, args)),
+            Self::Replay(args) => {
+                context.limit.lift();
+                Box::pin(ready(replay::run(&args)))
+            }
+        }
+    }
+}
+
+type Execution<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>;
+
+fn boxed<'a, F>(make: impl FnOnce() -> F) -> Execution<'a>
+where
+    F: Future<Output = Result<(), Error>> + 'a,
+{
+    Box::pin(make())
+}
+
+/// Returns the whole command line.
+pub(super) fn program() -> Command {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    program
+}
+
 #[derive(Debug, Args)]
 pub(super) struct Fleet {
     /// The command of `tmux-task-fleet`, with its arguments
@@ -152,37 +213,9 @@ pub(super) struct Fleet {
     pub(super) arguments: Vec<OsString>,
 }
 
-#[derive(Debug, Clone, Copy, Args)]
-pub(super) struct Completions {
-    /// The shell
-    #[arg(value_enum)]
-    pub(super) shell: Shell,
-}
-
-/// The shells that have a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Shell {
-    /// For ~/.bashrc: source <(tmux-task completions bash)
-    Bash,
-    /// For config.fish: tmux-task completions fish | source
-    Fish,
-    /// For ~/.zshrc, after compinit: source <(tmux-task completions zsh)
-    Zsh,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Man {
-    /// The command whose page is printed [default: the page of tmux-task]
-    pub(super) command: Option<String>,
-    /// Write the pages of all commands to this folder instead
-    #[arg(long, value_name = "DIR", conflicts_with = "command")]
-    pub(super) dir: Option<PathBuf>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -4,21 +4,54 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::{Arg, Command, CommandFactory, ValueEnum as _};
+use clap::{Arg, Args, Command, ValueEnum};
 use clap_complete::env::{CompleteEnv, Shells};
 use clap_mangen::Man as Page;
 
-use super::args::{Cli, Completions, Man, is_documented};
 use super::output;
 use crate::model::Error;
 
-pub(super) fn run(args: &Man) -> Result<(), Error> {
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(super) shell: Shell,
+}
+
+/// The shells that have a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Shell {
+    /// For ~/.bashrc: source <(tmux-task completions bash)
+    Bash,
+    /// For config.fish: tmux-task completions fish | source
+    Fish,
+    /// For ~/.zshrc, after compinit: source <(tmux-task completions zsh)
+    Zsh,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Man {
+    /// The command whose page is printed [default: the page of tmux-task]
+    pub(super) command: Option<String>,
+    /// Write the pages of all commands to this folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(super) dir: Option<PathBuf>,
+}
+
+/// Commands for programs: they have help and manual pages, and are not among the first ones.
+const FOR_PROGRAMS: [&str; 6] = ["completions", "consumer", "man", "mcp", "replay", "signal"];
+
+/// Whether a command has a page: all but those that only the program itself uses.
+pub(super) fn is_documented(command: &clap::Command) -> bool {
+    !command.is_hide_set() || FOR_PROGRAMS.contains(&command.get_name())
+}
+
+pub(super) fn run(args: &Man, program: Command) -> Result<(), Error> {
     if let Some(folder) = &args.dir {
-        return write_all(folder);
+        return write_all(folder, &program);
     }
-    let program = program();
     let command = match &args.command {
         None => &program,
         Some(name) => program.find_subcommand(name).ok_or_else(|| {
@@ -29,22 +62,15 @@ pub(super) fn run(args: &Man) -> Result<(), Error> {
     output::text(&page(command)?)
 }
 
-fn write_all(folder: &Path) -> Result<(), Error> {
+fn write_all(folder: &Path, program: &Command) -> Result<(), Error> {
     let failed = |error| Error::of(&error);
     fs::create_dir_all(folder).map_err(failed)?;
-    let program = program();
     let shown = program.get_subcommands().filter(|one| is_documented(one));
-    for command in std::iter::once(&program).chain(shown) {
+    for command in std::iter::once(program).chain(shown) {
         let path = folder.join(format!("{}.1", title(command)));
         fs::write(path, page(command)?).map_err(failed)?;
     }
     Ok(())
-}
-
-pub(super) fn program() -> Command {
-    let mut program = Cli::command().disable_help_subcommand(true);
-    program.build();
-    program
 }
 
 fn page(command: &Command) -> Result<String, Error> {
@@ -107,12 +133,15 @@ pub(super) fn completions(args: Completions) -> Result<(), Error> {
 }
 
 /// Prints the candidates if a shell asks for them. Returns whether it did.
-pub(super) fn answer_completion(args: &[OsString]) -> Result<bool, clap::Error> {
+pub(super) fn answer_completion(
+    args: &[OsString],
+    program: fn() -> Command,
+) -> Result<bool, clap::Error> {
     if std::env::var_os(COMPLETION).is_none() {
         return Ok(false);
     }
     let folder = std::env::current_dir().ok();
-    CompleteEnv::with_factory(Cli::command)
+    CompleteEnv::with_factory(program)
         .var(COMPLETION)
         .try_complete(args.iter().cloned(), folder.as_deref())
 }
@@ -139,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_page_shows_options_with_their_values() {
-        let program = program();
+        let program = super::super::args::program();
         let run = program.find_subcommand("run").unwrap();
         let synopsis = synopsis(run);
         assert!(synopsis.starts_with("tmux-task run ["), "{synopsis}");

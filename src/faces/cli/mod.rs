@@ -26,14 +26,12 @@ mod usage;
 mod wait;
 
 use std::ffi::OsString;
-use std::future::ready;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::client::{fleet_not_started, fleet_program};
+use clap::CommandFactory as _;
+
 use crate::model::{Error, ErrorKind, FAR_CALL, FarCall};
 use agent::{Init, InitClient};
 use args::{Cli, CliCommand};
@@ -71,7 +69,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(code) => code,
         };
     }
-    match man::answer_completion(&args) {
+    match man::answer_completion(&args, Cli::command) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
         Err(error) => return usage_error(&error, &args).into(),
@@ -127,11 +125,20 @@ async fn command(cli: Cli, words: &str, args: &[OsString]) -> Result<(), Error> 
         &cli.command,
         CliCommand::Run(Run { follow, .. }) | CliCommand::Restart(Restart { follow, .. }) if follow.wait || follow.follow
     );
+    if let CliCommand::Init(Init {
+        client: InitClient::Host,
+        machine: Some(name),
+        ..
+    }) = &cli.command
+        && context.global.forwards_to().is_none()
+    {
+        return forward::init_host(&context, name.clone()).await;
+    }
     let outcome = match context.global.forwards_to() {
         Some(host) => Box::pin(forward::run(host, &choice, (words, args), &cli.command)).await,
         // Losing an arm is safe: the command ends with the other.
         None => tokio::select! {
-            outcome = dispatch(&context, cli.command) => outcome,
+            outcome = cli.command.execute(&context) => outcome,
             failure = context.silence() => Err(failure),
         },
     };
@@ -143,65 +150,6 @@ async fn command(cli: Cli, words: &str, args: &[OsString]) -> Result<(), Error> 
     } else {
         outcome
     }
-}
-
-/// Returns the execution of a command. Each is made in a function of its own: the stack of one that
-/// makes them all has room for all of them, two megabytes without optimisation.
-fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
-    match command {
-        CliCommand::Run(args) => boxed(move || run::run(context, args)),
-        CliCommand::Restart(args) => boxed(move || run::restart(context, args)),
-        CliCommand::Up(args) => boxed(move || up::up(context, args)),
-        CliCommand::Down(args) => boxed(move || up::down(context, args)),
-        CliCommand::Daemon(args) => boxed(move || daemon::run(context, args)),
-        CliCommand::Feed(args) => boxed(move || feed::run(context, args)),
-        CliCommand::Consumer(args) => boxed(move || daemon::consumer(context, args)),
-        CliCommand::Ls(args) => boxed(move || ls::run(context, args)),
-        CliCommand::Fleet(args) => {
-            let error = fleet_program().into_std().args(args.arguments).exec();
-            Box::pin(ready(Err(fleet_not_started(&error))))
-        }
-        CliCommand::Logs(args) => boxed(move || logs::run(context, args)),
-        CliCommand::Search(args) => boxed(move || logs::search(context, args)),
-        CliCommand::Wait(args) => boxed(move || wait::wait(context, args)),
-        CliCommand::Signal(args) => boxed(move || wait::signal(context, args)),
-        CliCommand::Explain(args) => boxed(move || ls::explain(context, args)),
-        CliCommand::Send(args) => boxed(move || send::run(context, args)),
-        CliCommand::Kill(args) => boxed(move || kill::kill(context, args)),
-        CliCommand::KillAll(args) => boxed(move || kill::kill_all(context, args)),
-        CliCommand::Prune(args) => boxed(move || kill::prune(context, args)),
-        CliCommand::Status(args) => boxed(move || ls::status(context, args)),
-        CliCommand::Config(command) => boxed(move || config::run(context, command)),
-        CliCommand::Doctor(args) => boxed(move || doctor::run(context, args)),
-        CliCommand::Attach(args) => boxed(move || attach::run(context, args)),
-        #[cfg(feature = "panel")]
-        CliCommand::Panel(args) => boxed(move || attach::panel(context, args)),
-        CliCommand::Guide => Box::pin(ready(man::guide())),
-        CliCommand::Completions(args) => Box::pin(ready(man::completions(args))),
-        CliCommand::Man(args) => Box::pin(ready(man::run(&args))),
-        CliCommand::Init(Init {
-            client: InitClient::Host,
-            machine: Some(name),
-            ..
-        }) => boxed(move || forward::init_host(context, name)),
-        CliCommand::Init(args) => boxed(move || agent::init(context, args)),
-        CliCommand::Agent(args) => boxed(move || agent::run(context, args)),
-        #[cfg(feature = "mcp")]
-        CliCommand::Mcp(args) => boxed(move || attach::mcp(context, args)),
-        CliCommand::Replay(args) => {
-            context.limit.lift();
-            Box::pin(ready(replay::run(&args)))
-        }
-    }
-}
-
-type Execution<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>;
-
-fn boxed<'a, F>(make: impl FnOnce() -> F) -> Execution<'a>
-where
-    F: Future<Output = Result<(), Error>> + 'a,
-{
-    Box::pin(make())
 }
 
 /// clap's help is printed unchanged; its errors become one line and a hint, like all others.

@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::builder::PossibleValue;
 use clap::{Arg, Command};
 
-use super::args::is_documented;
-use super::man;
+use super::args;
+use super::man::is_documented;
 
 const PREFACE: &str = "\
 # Command reference
@@ -21,7 +21,7 @@ This page is made from the program: `TMUX_TASK_BLESS=1 cargo test --lib referenc
 
 /// Returns the page.
 fn page() -> String {
-    let program = man::program();
+    let program = args::program();
     let mut page = PREFACE.to_owned();
     page.push_str("\n## Options of every command\n\n");
     let is_own = |arg: &&Arg| arg.is_global_set() || arg.get_id() == "help";

@@ -16,6 +16,7 @@ use crate::model::{CursorPosition, PromptKind, Screen};
 /// Returns the dialog or form on the alternate screen. Unless the cursor is hidden, it must end the
 /// screen: otherwise it may be a part of a text.
 pub(super) fn drawn(screen: &Screen) -> Option<DrawnPrompt> {
+    screen.alternate.filter(|is_alternate| *is_alternate)?;
     let wide = |c: char| std::iter::repeat_n('\0', c.width().unwrap_or(1).saturating_sub(1));
     let cells = |row: &str| {
         row.chars()
@@ -31,9 +32,9 @@ pub(super) fn drawn(screen: &Screen) -> Option<DrawnPrompt> {
         cells,
         is_cursor_hidden: screen.is_cursor_hidden,
     };
-    let rows = || (0..screen.rows.len()).filter(|_| screen.alternate == Some(true));
-    let dialog = rows().rev().find_map(|row| drawing.dialog(row));
-    dialog.or_else(|| rows().find_map(|row| drawing.box_below(row)))
+    let rows = 0..screen.rows.len();
+    let dialog = rows.clone().rev().find_map(|row| drawing.dialog(row));
+    dialog.or_else(|| { rows }.find_map(|row| drawing.box_below(row)))
 }
 
 struct Piece {

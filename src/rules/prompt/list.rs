@@ -48,11 +48,18 @@ pub(super) fn is_pointed(row: &str) -> bool {
 
 /// Returns what marks a row as a choice.
 fn choice(row: &str) -> Option<Choice> {
+    let is_mark = |c: &char| {
+        "=-[(".contains(*c)
+            || [POINTERS, OTHERS, TAKEN]
+                .iter()
+                .any(|marks| marks.contains(c))
+    };
+    let mut columns = row.chars().enumerate();
+    let (mark, _) = columns
+        .find(|(_, c)| !c.is_whitespace() && !SIDES.contains(*c))
+        .filter(|(_, c)| is_mark(c))?;
     let chars: Vec<char> = row.chars().collect();
     let at = |column: usize| chars.get(column).copied().unwrap_or(' ');
-    let mark = chars
-        .iter()
-        .position(|c| !c.is_whitespace() && !SIDES.contains(*c))?;
     let is_long = matches!(at(mark), '=' | '-') && at(mark + 1) == '>';
     let behind = if is_long { mark + 2 } else { mark + 1 };
     let is_pointed = (is_long || POINTERS.contains(&at(mark)))
