@@ -33,7 +33,7 @@ pub(super) const TOGETHER: Duration = Duration::from_millis(20);
 pub(super) const SECOND_PAUSE: Duration = Duration::from_millis(100);
 
 /// The pause after an examination that was put off, unless the next look finds the same rows.
-const PUT_OFF: Duration = Duration::from_secs(1);
+const PUT_OFF: Duration = Duration::from_millis(500);
 
 /// Once so many looks in a row have found other rows, examinations are put off, but for one in [`EXAMINED`].
 const PRINTS_ON: u32 = 4;
@@ -64,6 +64,8 @@ pub(super) struct PolledPane {
     pub(super) n_moved: u32,
     /// Its programs in line mode, with how long they had run at the last of these looks.
     pub(super) printing: Option<CpuActivity>,
+    /// Whether its examination was put off, which happens once between two looks.
+    was_put_off: bool,
     /// When it counts as quiet, or takes part in a round.
     pub(super) next: Instant,
 }
@@ -72,7 +74,7 @@ pub(super) struct PolledPane {
 pub(super) struct LastExamination {
     pub(super) examination: TtyExamination,
     at: Instant,
-    /// Whether the screen shows a prompt; `None` before that matters, as judging costs as much as an examination.
+    /// Whether the screen shows a prompt; `None` before [`PolledPane::judge_once`], which most output never needs.
     is_wary: Option<bool>,
     pub(super) pause: Duration,
     /// The pause until it may be examined again if its programs run.
@@ -114,6 +116,7 @@ impl PolledPane {
             reads: InputWatch::default(),
             n_moved: 1,
             printing: None,
+            was_put_off: false,
             next,
         }
     }
@@ -135,9 +138,9 @@ impl PolledPane {
     }
 
     /// Notes a look that found the same rows: what was put off is due.
-    pub(super) fn stand_still(&mut self, quiet: Duration, now: Instant) {
+    pub(super) fn stand_still(&mut self, now: Instant) {
         self.n_moved = 0;
-        if self.known.is_none() && self.next > now + quiet {
+        if std::mem::take(&mut self.was_put_off) {
             self.next = now;
         }
     }
@@ -147,8 +150,11 @@ impl PolledPane {
     pub(super) fn is_put_off(&mut self, now: Instant) -> bool {
         let prints_on = self.n_moved >= PRINTS_ON && !self.n_moved.is_multiple_of(EXAMINED);
         let has_run = |printing: &CpuActivity| !printing.lasts();
-        let is_put_off = prints_on && self.printing.as_ref().is_some_and(has_run);
+        let is_put_off = !std::mem::take(&mut self.was_put_off)
+            && prints_on
+            && self.printing.as_ref().is_some_and(has_run);
         if is_put_off {
+            self.was_put_off = true;
             self.next = now + PUT_OFF;
         }
         is_put_off
@@ -197,6 +203,16 @@ impl PolledPane {
         let examination = process::examine(self.pid, &self.tty);
         self.reads.follow(&examination.tty);
         self.take(examination, is_reported, now);
+    }
+
+    /// Judges the screen once the pauses between checks depend on it.
+    pub(super) fn judge_once(&mut self) {
+        if let Some(known) = &mut self.known
+            && known.pause >= WARY_PAUSE
+        {
+            let is_wary = || prompt::find(&self.screen).is_some();
+            known.is_wary.get_or_insert_with(is_wary);
+        }
     }
 
     /// Notes how often the programs have slept until now, as far as that is known. Only threads that have existed
@@ -261,10 +277,10 @@ impl PolledPane {
             self.next = now + SECOND_PAUSE;
             return;
         }
-        let mut is_wary = before.as_ref().and_then(|before| before.is_wary);
+        let is_wary = before.as_ref().and_then(|before| before.is_wary);
         let (pause, rest) = match &before {
             Some(before) if before.examination.evidence == examination.evidence => {
-                let longest = match is_reported || is_wary_of(&mut is_wary, &self.screen) {
+                let longest = match is_reported || is_wary != Some(false) {
                     true => WARY_PAUSE,
                     false => RESTLESS_PAUSE,
                 };
@@ -281,11 +297,6 @@ impl PolledPane {
         });
         self.next = now + pause;
     }
-}
-
-/// Returns whether the screen shows a prompt, and notes it.
-fn is_wary_of(known: &mut Option<bool>, screen: &Screen) -> bool {
-    *known.get_or_insert_with(|| prompt::find(screen).is_some())
 }
 
 /// Whether nothing but numbers differs.
@@ -323,16 +334,11 @@ impl LastExamination {
     }
 
     /// Checks whether its programs have run, and sets the pause until the next check.
-    pub(super) fn check_activity(
-        &mut self,
-        screen: &Screen,
-        is_reported: bool,
-        now: Instant,
-    ) -> bool {
+    pub(super) fn check_activity(&mut self, is_reported: bool, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.at);
         let longest = if is_reported && age >= LONG_UNANSWERED {
             UNANSWERED_PAUSE
-        } else if is_reported || is_wary_of(&mut self.is_wary, screen) {
+        } else if is_reported || self.is_wary != Some(false) {
             WARY_PAUSE
         } else {
             ROUND_PAUSE
@@ -455,12 +461,7 @@ mod tests {
             };
             pane.take(examination, false, now);
             now += every;
-            assert!(
-                pane.known
-                    .as_mut()
-                    .unwrap()
-                    .check_activity(&Screen::default(), false, now)
-            );
+            assert!(pane.known.as_mut().unwrap().check_activity(false, now));
             !pane.evidence().unwrap().checks_no_keys
         };
         examinations.into_iter().map(take).collect()
@@ -537,8 +538,9 @@ mod tests {
             let mut pauses = vec![];
             while pane.next < start + Duration::from_secs(15) {
                 let now = pane.next;
+                pane.judge_once();
                 let known = pane.known.as_mut().unwrap();
-                known.check_activity(&Screen::default(), is_reported, now);
+                known.check_activity(is_reported, now);
                 pane.next = now + known.pause;
                 let pause = known.pause.as_millis();
                 if pauses.last().is_none_or(|(_, last)| *last != pause) {
@@ -561,7 +563,11 @@ mod tests {
             if pane.is_put_off(now) {
                 put_off.push(look);
                 assert_eq!(pane.next, now + PUT_OFF);
-                pane.stand_still(Duration::from_millis(200), now);
+                // Once, although they run on.
+                assert!(!pane.is_put_off(now));
+                // Or until a look finds the same rows.
+                pane.was_put_off = true;
+                pane.stand_still(now);
                 assert_eq!(pane.next, now);
                 pane.n_moved = look;
             } else {
@@ -612,12 +618,8 @@ mod tests {
             pane.take(examination(TtyUse::Elsewhere), false, begin);
             pane
         };
-        let has_run = |pane: &mut PolledPane, now| {
-            pane.known
-                .as_mut()
-                .unwrap()
-                .check_activity(&Screen::default(), false, now)
-        };
+        let has_run =
+            |pane: &mut PolledPane, now| pane.known.as_mut().unwrap().check_activity(false, now);
 
         let mut always = restless(start);
         assert!(has_run(&mut always, after(1)));

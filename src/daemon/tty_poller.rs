@@ -83,7 +83,7 @@ impl TtyPoller {
             if pane.pid == pid && pane.is_changed_beside(&task.screen, is_asked_on) {
                 // It may be drawn again for ever, with sleeps in between, and its program wait all the same.
                 pane.slept = None;
-                pane.stand_still(quiet, now);
+                pane.stand_still(now);
             } else if pane.pid != pid {
                 *pane = moving(false);
             } else if pane.screen != task.screen {
@@ -92,7 +92,7 @@ impl TtyPoller {
                 let may_check_keys = pane.may_check_keys && goes_on();
                 pane.go_on(task.screen.clone(), may_check_keys, now + quiet);
             } else {
-                pane.stand_still(quiet, now);
+                pane.stand_still(now);
             }
             // Shared, which makes the next comparison fast.
             pane.screen = task.screen.clone();
@@ -184,6 +184,10 @@ impl TtyPoller {
         let is_due = |pane: &PolledPane| pane.next <= now + TOGETHER;
         let mut known = self.panes.values().filter(|pane| pane.known.is_some());
         let is_round = known.any(is_due) && self.round_at.is_none_or(|at| at <= now);
+        if is_round {
+            // It is no part of what a round costs.
+            self.panes.values_mut().for_each(PolledPane::judge_once);
+        }
         let began = clock::thread_time();
         let mut due = Vec::new();
         for (window, pane) in &mut self.panes {
@@ -194,7 +198,7 @@ impl TtyPoller {
                 None => has_stopped.then_some((false, Duration::ZERO, pane.next)),
                 // Those that are due soon are included, so that all are checked together.
                 Some(known) if is_round && pane.next <= now + known.pause / 2 => {
-                    let has_run = known.check_activity(&pane.screen, is_reported, now);
+                    let has_run = known.check_activity(is_reported, now);
                     self.has_run |= has_run;
                     let urgency = known.urgency(is_reported, now).filter(|_| has_run);
                     if urgency.is_none() {

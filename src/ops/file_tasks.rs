@@ -113,7 +113,7 @@ impl FileTasks {
         for group in groups_down(&self.all) {
             let mut windows = Vec::new();
             for task in group.iter().filter(|one| !self.has_names || one.is_named) {
-                match find(&view, &task.name) {
+                match find_in(&view, &task.name) {
                     Ok(found) => windows.extend(found.map(|task| task.window.to_string())),
                     Err(error) => ambiguous.push(error),
                 }
@@ -145,7 +145,7 @@ fn groups_down(tasks: &[TaskEntry]) -> Vec<Vec<&TaskEntry>> {
     groups
 }
 
-pub(super) fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a Task>, Error> {
+pub(super) fn find_in<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a Task>, Error> {
     let named = view.tasks.iter();
     let mut named = named.filter(|listed| listed.is_task_named(name));
     let first = named.next().map(|listed| &*listed.task);
@@ -322,7 +322,7 @@ mod tests {
             captured_at: 1,
             tasks: listed.collect(),
         };
-        let found = find(&view, "db").map(|task| task.map(|task| task.window.to_string()));
+        let found = find_in(&view, "db").map(|task| task.map(|task| task.window.to_string()));
         let found = found.map_err(|error| error.to_string());
         let found = found
             .as_ref()

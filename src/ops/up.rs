@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::arguments::{LINES, number};
-use super::file_tasks::{FileTasks, find, find_spec, launch_of};
+use super::file_tasks::{FileTasks, find_in, find_spec, launch_of};
 use super::list::list;
 use super::run::{StartedRun, run};
 use super::session::TaskSession;
@@ -314,7 +314,7 @@ async fn is_there(
     result: &mut TaskUp,
 ) -> Result<bool, Error> {
     let view = list(session).await?;
-    let Some(task) = find(&view, &wanted.name)? else {
+    let Some(task) = find_in(&view, &wanted.name)? else {
         return Ok(false);
     };
     // Where something says that it is ready, it is to run.

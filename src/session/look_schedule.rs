@@ -10,8 +10,8 @@ const WHILE_PRINTING: Duration = Duration::from_millis(200);
 /// The same while panes are paused for our client, so that only looks show their output.
 const WHILE_PAUSED: Duration = Duration::from_millis(400);
 
-/// The same once that has been so for [`PRINTS_ON`]: it costs as long as it lasts, and a prompt is still reported
-/// within a second.
+/// The same once that has been so for [`PRINTS_ON`]: it costs as long as it lasts, and a prompt is reported within
+/// a second all the same, or in 1.3 where other programs of its task go on running.
 const WHILE_LONG_PAUSED: Duration = Duration::from_millis(600);
 const PRINTS_ON: Duration = Duration::from_secs(10);
 

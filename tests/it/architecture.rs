@@ -389,10 +389,20 @@ impl<'a> Modules<'a> {
         };
         for (module, source) in &modules.files {
             for import in uses(&source.code).0.into_iter().filter(|it| it.is_exported) {
-                if let Some(target) = modules.absolute(module, &import.path) {
-                    modules
-                        .exports
-                        .insert((module.clone(), import.name), target);
+                let Some(target) = modules.absolute(module, &import.path) else {
+                    continue;
+                };
+                let all = target.strip_suffix(&["*".to_owned()]);
+                let names = match all.and_then(|below| modules.files.get(below)) {
+                    Some(below) => public_names(&below.code),
+                    None => vec![import.name],
+                };
+                for name in names {
+                    let target = match all {
+                        Some(below) => [below, std::slice::from_ref(&name)].concat(),
+                        None => target.clone(),
+                    };
+                    modules.exports.insert((module.clone(), name), target);
                 }
             }
         }
@@ -456,6 +466,16 @@ impl<'a> Modules<'a> {
             .map(|target| self.files[target].name.as_str())
             .collect()
     }
+}
+
+/// What a file defines for others, or exports.
+fn public_names(code: &str) -> Vec<String> {
+    static ITEMS: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?m)^pub(?:\(crate\))? (?:async |const )?(?:fn|struct|enum|trait|type|const|static) (\w+)").unwrap()
+    });
+    let defined = ITEMS.captures_iter(code).map(|item| item[1].to_owned());
+    let exported = uses(code).0.into_iter().filter(|it| it.is_exported);
+    defined.chain(exported.map(|it| it.name)).collect()
 }
 
 fn module_of(name: &str) -> ModulePath {
@@ -573,6 +593,7 @@ fn circles_are_found_through_exports_and_parents() {
         2 => FRONT | a/c: use super::{B};
         2 => FRONT | a/c: fn c(_: super::E) {}
         0 => FRONT | a/c: fn c(_: super::F) {}
+        2 => a/mod: mod b; mod c; pub use b::*; pub use c::*; | a/b: use super::C; pub struct B; | a/c: use super::B; pub struct C;
         2 => a/mod: mod b; use b::B; struct Options; | a/b: use super::Options;
         0 => a: mod b; pub use self::b::B; struct Options; | a/b: use super::Options;
         2 => a/b: use crate::b::X; | b: use crate::a::{b::{self}};

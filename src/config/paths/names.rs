@@ -2,7 +2,7 @@
 //!
 //! The folder is named after the first name of its session. For each other name that the session gets,
 //! its daemon makes a link to the folder, `names/KEY`. All names mean the session until another session
-//! gets one of them, or a new session gets the folder. Links are read here and nowhere followed.
+//! gets one of them, or a new session gets the folder. Links are written here, read by the folder's `mod.rs`, and nowhere followed.
 
 use std::path::Path;
 use std::{fs, io};

@@ -132,7 +132,7 @@ async fn command(cli: Cli, words: &str, args: &[OsString]) -> Result<(), Error> 
     }) = &cli.command
         && context.global.forwards_to().is_none()
     {
-        return forward::init_host(&context, name.clone()).await;
+        return Box::pin(forward::init_host(&context, name.clone())).await;
     }
     let outcome = match context.global.forwards_to() {
         Some(host) => Box::pin(forward::run(host, &choice, (words, args), &cli.command)).await,
