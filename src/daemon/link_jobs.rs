@@ -284,10 +284,10 @@ impl LinkJobs {
     }
 
     /// Ends windows, one after the other, until one cannot be ended.
-    async fn kill(&mut self, windows: &[WindowId]) -> ClosedWindows {
+    async fn kill(&mut self, windows: &[(WindowId, Option<u32>)]) -> ClosedWindows {
         let mut closed = BTreeSet::new();
-        for window in windows {
-            match tmux::kill_window(&mut self.link.connection(), *window).await {
+        for (window, run) in windows {
+            match tmux::kill_window(&mut self.link.connection(), *window, *run).await {
                 Ok(true) => drop(closed.insert(*window)),
                 Ok(false) => {}
                 Err(error) => return (closed, Some(error.of_launch())),

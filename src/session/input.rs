@@ -228,7 +228,8 @@ pub(crate) enum Job {
     Type(Typing, Resolver<Typing>),
     /// Note on these tasks' windows why their runs are about to be ended; without a reason, that they are not.
     MarkEndings(Vec<(Arc<Task>, Option<GoneReason>)>, Resolver<()>),
-    Kill(Vec<WindowId>, Resolver<ClosedWindows>),
+    /// End windows, unless they have later runs than these.
+    Kill(Vec<(WindowId, Option<u32>)>, Resolver<ClosedWindows>),
     /// Find out which of these windows belong to another session as well.
     FindShared(Vec<WindowId>, Resolver<BTreeSet<WindowId>>),
     /// End the session, and find out which of these windows live on in another one.

@@ -265,7 +265,8 @@ impl Driver {
             // The pane is followed already: what is read comes with the output.
             (["asked"], Job::Read { outcome, .. }) => outcome.resolve(None),
             (["closed"], Job::Kill(windows, outcome)) => {
-                outcome.resolve((windows.into_iter().collect(), None));
+                let windows = windows.into_iter().map(|(window, _)| window);
+                outcome.resolve((windows.collect(), None));
             }
             (["found"], Job::ReadLog(_, _, outcome)) => outcome.resolve(TaskLog {
                 lines: vec![rest.to_owned()],
@@ -718,7 +719,10 @@ fn describe(job: &Job) -> String {
             format!("mark {:?}", marks.collect::<Vec<_>>())
         }
         Job::FindShared(windows, _) => format!("find shared {windows:?}"),
-        Job::Kill(windows, _) => format!("kill {windows:?}"),
+        Job::Kill(windows, _) => {
+            let windows: Vec<WindowId> = windows.iter().map(|(window, _)| *window).collect();
+            format!("kill {windows:?}")
+        }
         Job::Archive(task, ..) => format!("archive {}", task.window),
         Job::Type(typing, _) => format!("type {}", typing.task.window),
         Job::Restart(task, number, _) => format!("restart {} {number}", task.window),

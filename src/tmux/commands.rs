@@ -10,7 +10,7 @@ use super::launch_lines::{go_on_if, unless_contended};
 use super::pane_origin::IS_OF_LAUNCHER;
 use super::quoted::{Fields, quoted, read_rows, row_format};
 use super::rows::IS_LINKED;
-use super::window_options::{own_format, own_value, print_inherited, read_own};
+use super::window_options::{RUN, own_format, own_value, print_inherited, read_own};
 use crate::model::{PaneId, SessionId, SessionLife, WindowId, text};
 use crate::rules::protocol::{Command, Frame};
 
@@ -39,18 +39,22 @@ impl ListedSession {
     }
 }
 
-/// Ends a window. Returns whether it existed.
+/// Ends a window, unless it has a later run than this one by now. Returns whether it was there.
 pub(crate) async fn kill_window(
     connection: &mut Connection<'_>,
     window: WindowId,
+    run: Option<u32>,
 ) -> Result<bool, TmuxError> {
-    let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
-    match connection.run(&[kill]).await {
+    let window = window.to_string();
+    let is_over = |run| go_on_if(&window, &format!("#{{e|<=:0#{{{RUN}}},{run}}}"));
+    let kill = Command::new("kill-window").args(["-t", &window]);
+    let line: Vec<Command> = run.map(is_over).into_iter().chain([kill]).collect();
+    match connection.run(&line).await {
         // Ending the last window ends the session, which may end the server; either ends the
         // connection.
-        Ok(_) | Err(TmuxError::Closed) => Ok(true),
+        Err(TmuxError::Closed) => Ok(true),
         Err(error) if error.is_target_missing() => Ok(false),
-        Err(error) => Err(error),
+        answer => unless_contended(answer).map(|_| true),
     }
 }
 

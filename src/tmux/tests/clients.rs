@@ -168,9 +168,13 @@ async fn lists_and_ends() {
     let notice = private.shows("=S 1:", "#{@tmux_task_notice}");
     assert_eq!(notice, "##(touch x) ##[fg=red]");
     let mut attached = Connection::Attached(&mut client);
-    for is_there in [true, false] {
-        let killed = kill_window(&mut attached, WindowId(1)).await.unwrap();
-        assert_eq!(killed, is_there);
+    private.run("set-option -w -t @1 @tmux_task_run 3");
+    for (run, is_there) in [(2, true), (3, true), (3, false)] {
+        let killed = kill_window(&mut attached, WindowId(1), Some(run)).await;
+        assert_eq!(killed.unwrap(), is_there);
+        // Another run than the second.
+        let lives = private.shows("=S 1:", "#{@tmux_task_run}") == "3";
+        assert_eq!(lives, run == 2);
     }
     kill_session(&mut connection, SessionId(1)).await.unwrap();
     kill_session(&mut attached, SessionId(0)).await.unwrap();

@@ -86,6 +86,20 @@ impl Storm<'_> {
     }
 }
 
+/// Ends what reads and watches during a storm, also when a worker has failed.
+struct Attendants<'a> {
+    storm: &'a Storm<'a>,
+    consumers: &'a [Consumer],
+}
+
+impl Drop for Attendants<'_> {
+    fn drop(&mut self) {
+        self.storm.is_over.store(true, Ordering::Relaxed);
+        self.consumers.iter().for_each(Consumer::stop);
+        self.storm.slots.stop();
+    }
+}
+
 /// Runs a storm and checks that nothing was lost, doubled or skipped.
 fn run(size: Size) {
     let size = size.or_as_asked();
@@ -112,6 +126,10 @@ fn run(size: Size) {
             scope.spawn(|| consumer.read(&world));
         }
         scope.spawn(|| storm.slots.watch(&storm));
+        let attendants = Attendants {
+            storm: &storm,
+            consumers: &consumers,
+        };
         let workers: Vec<_> = (0..size.workers)
             .map(|number| {
                 scope.spawn({
@@ -129,8 +147,7 @@ fn run(size: Size) {
             worker.join().expect("a worker does its work");
         }
         verdict::catch_up(&storm, &consumers);
-        consumers.iter().for_each(Consumer::stop);
-        storm.slots.stop();
+        drop(attendants);
         usage.join().expect("usage is read")
     });
     let took = began.elapsed();
