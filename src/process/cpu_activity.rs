@@ -7,11 +7,14 @@
 
 use std::time::Duration;
 
+use nix::time::ClockId;
+
 /// Reports whether certain processes have run since they were counted.
 #[derive(Debug)]
 pub(crate) struct CpuActivity {
-    /// Their pids, with how long they have run; `None` where not all of them could be counted.
-    counts: Option<Vec<(u32, Duration)>>,
+    /// The clocks of their time on a processor, with what they showed; `None` where not all of them
+    /// could be read.
+    counts: Option<Vec<(ClockId, Duration)>>,
 }
 
 impl Default for CpuActivity {
@@ -27,17 +30,15 @@ impl CpuActivity {
     /// other than Linux, and once one of them has ended.
     pub(crate) fn lasts(&self) -> bool {
         let counts = self.counts.as_deref().unwrap_or_default();
-        let lasts = |(pid, count): &(u32, Duration)| count_of(*pid) == Some(*count);
+        let lasts = |(clock, count): &(ClockId, Duration)| read(*clock) == Some(*count);
         !counts.is_empty() && counts.iter().all(lasts)
     }
 
     /// Counts the same processes anew; `None` where not all of them can be counted.
     pub(crate) fn counted_anew(self) -> Option<Self> {
         let counts = self.counts.filter(|counts| !counts.is_empty())?;
-        let counts = counts
-            .into_iter()
-            .map(|(pid, _)| Some((pid, count_of(pid)?)));
-        let counts: Option<Vec<_>> = counts.collect();
+        let clocks = counts.into_iter().map(|(clock, _)| clock);
+        let counts: Option<Vec<_>> = clocks.map(|clock| Some((clock, read(clock)?))).collect();
         counts.map(|counts| Self {
             counts: Some(counts),
         })
@@ -45,8 +46,9 @@ impl CpuActivity {
 
     /// Stores the count of a process.
     pub(super) fn count(&mut self, pid: u32) {
-        match (&mut self.counts, count_of(pid)) {
-            (Some(counts), Some(count)) => counts.push((pid, count)),
+        let counted = clock_of(pid).and_then(|clock| Some((clock, read(clock)?)));
+        match (&mut self.counts, counted) {
+            (Some(counts), Some(count)) => counts.push(count),
             _ => self.miss(),
         }
     }
@@ -57,16 +59,20 @@ impl CpuActivity {
     }
 }
 
+/// Finds the clock of a process, which takes a system call more than to read it.
 #[cfg(linux)]
-fn count_of(pid: u32) -> Option<Duration> {
+fn clock_of(pid: u32) -> Option<ClockId> {
     let pid = nix::unistd::Pid::from_raw(pid.try_into().ok()?);
-    let clock = nix::time::clock_getcpuclockid(pid).ok()?;
-    Some(clock.now().ok()?.into())
+    nix::time::clock_getcpuclockid(pid).ok()
 }
 
 #[cfg(not(linux))]
-fn count_of(_: u32) -> Option<Duration> {
+fn clock_of(_: u32) -> Option<ClockId> {
     None
+}
+
+fn read(clock: ClockId) -> Option<Duration> {
+    Some(clock.now().ok()?.into())
 }
 
 #[cfg(linux)]

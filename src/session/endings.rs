@@ -88,13 +88,9 @@ async fn mark(
 pub(super) async fn close(cx: Cx, windows: Vec<WindowId>) {
     let link = turn_to_change(&cx, |_, task| windows.contains(&task.window)).await;
     // A window that has its next run stays.
-    let run_of = |state: &State, window: &WindowId| Some(state.endings.runs.get(window)?.task.run);
     let closing = cx.with(|state| {
-        let runs = windows
-            .iter()
-            .map(|window| (*window, run_of(state, window)));
-        runs.filter_map(|(window, run)| Some((window, run?)))
-            .collect()
+        let run_of = |window: &WindowId| Some((*window, state.endings.runs.get(window)?.task.run));
+        windows.iter().filter_map(run_of).collect()
     });
     let done = link.run(|outcome| Job::Kill(closing, outcome)).await;
     let done = done.unwrap_or_else(|error| (BTreeSet::new(), Some(error)));

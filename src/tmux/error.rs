@@ -91,11 +91,8 @@ impl TmuxError {
 
     /// Whether the error only means that the target of a command, its session or its server is missing.
     pub(super) fn is_target_missing(&self) -> bool {
-        let is_unknown = |reply: &str| {
-            ["can't find", "no such"]
-                .iter()
-                .any(|sign| reply.starts_with(sign))
-        };
+        let is_unknown =
+            |reply: &str| reply.starts_with("can't find") || reply.starts_with("no such");
         self.is_missing() || matches!(self, Self::Rejected { reply, .. } if is_unknown(reply))
     }
 

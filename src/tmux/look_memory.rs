@@ -81,13 +81,16 @@ impl LookMemory {
         ended: &BTreeSet<u32>,
         moved: impl IntoIterator<Item = WindowId>,
     ) {
+        self.moved.extend(moved);
         let printed: BTreeSet<PaneId> = printed.into_iter().collect();
+        if printed.is_empty() && ended.is_empty() {
+            return;
+        }
         let expected = self.windows.iter().filter(|(_, known)| {
             known.pane().is_some_and(|pane| printed.contains(&pane))
                 || known.shape.pid.is_some_and(|pid| ended.contains(&pid))
         });
         self.expected.extend(expected.map(|(window, _)| *window));
-        self.moved.extend(moved);
     }
 
     /// Notes that any window may have changed, and others may have come.
