@@ -103,6 +103,7 @@ impl LsTask {
     }
 
     /// Returns when its run ended or, while it lives, began.
+    #[cfg(any(feature = "mcp", feature = "panel"))]
     pub(crate) fn since(&self) -> Option<Millis> {
         let ended = self.task.ended_at.filter(|_| !self.task.is_alive());
         ended.or(self.task.started_at)
