@@ -25,15 +25,7 @@ pub(crate) use listing::{LsView, TaskBoard};
 pub(crate) use output::{ExplainedState, Explanation, SearchMatch, SearchResult, TaskLog};
 pub use output::{LogRequest, SearchRequest, WaitRequest};
 pub use record::{LiveRecord, StreamRecord, feed_schema};
-pub use socket::{
-    After, Caller, LastRecords, ReaderStart, Request, RequestLine, SendRequest, StoredUse,
-    parse_request, request_line,
-};
-pub(crate) use socket::{
-    Answer, AnswerHead, CheckResult, Counters, DaemonConfig, DaemonStatus, DoctorCheck,
-    DoctorReport, EndedTask, EndedTasks, EndingRun, EndingRuns, LaunchRecord, LaunchedRun,
-    Response, SinkStatus, parse_object,
-};
+pub use socket::*;
 
 #[cfg(test)]
 mod tests;
