@@ -22,9 +22,15 @@ core=(
     events:: launching:: session:: waits:: endings:: restarts:: requests:: reruns:: runs::
     daemon:: followed:: history:: slots:: stopping:: crashes:: respawns:: hooks:: shells::
 )
-# The launcher's shell does not wait for its command's children there: docs/platforms.md.
+# What is different there: docs/platforms.md.
 absent=(
+    # The launcher's shell does not wait for its command's children, and goes on with its line.
     endings::the_child_of_a_script_is_not_hung_up_on_while_it_stops
+    endings::a_line_is_over_when_it_is_ended_whatever_traps_it_has
+    # Nothing shows the pane of a process that has left its session and its parents.
+    endings::what_is_started_while_a_run_ends_is_ended_with_it
+    # Nor the command lines of clients: tmux sets its title on the BSDs.
+    crashes::a_server_that_waits_for_a_client_of_a_killed_daemon_is_not_in_the_way
     prompts_live::
 )
 [ $# -eq 0 ] || core=("$@") absent=()
