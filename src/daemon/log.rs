@@ -361,10 +361,10 @@ mod tests {
         assert_eq!(*text.lock().unwrap(), "the last words\n");
     }
 
-    /// Names the thread that the child is to let panic.
+    /// Set in the process that is to panic.
     const CHILD: &str = "TMUX_TASK_TEST_CHILD";
 
-    /// Runs [`a_child_lets_a_thread_panic`] in a process of its own.
+    /// For the test below, which runs it in a process of its own.
     #[test]
     fn a_child_lets_a_thread_panic() {
         if std::env::var_os(CHILD).is_some() {

@@ -61,9 +61,9 @@ pub(super) struct PolledPane {
     pub(super) slept: Option<(BTreeMap<u32, u64>, Instant)>,
     pub(super) reads: InputWatch,
     /// How many looks in a row have found other rows.
-    pub(super) n_moved: u32,
+    n_moved: u32,
     /// Its programs in line mode, with how long they had run at the last of these looks.
-    pub(super) printing: Option<CpuActivity>,
+    printing: Option<CpuActivity>,
     /// Whether its examination was put off, which happens once between two looks.
     was_put_off: bool,
     /// When it counts as quiet, or takes part in a round.
@@ -122,7 +122,7 @@ impl PolledPane {
     }
 
     /// Notes a look that found other rows: it is examined at `next`.
-    pub(super) fn go_on(&mut self, screen: Screen, may_check_keys: bool, next: Instant) {
+    pub(super) fn note_moved(&mut self, screen: Screen, may_check_keys: bool, next: Instant) {
         let printing = match self.known.take() {
             Some(known) if known.takes_lines() => Some(known.examination.activity),
             Some(_) => None,
@@ -132,13 +132,13 @@ impl PolledPane {
             may_check_keys,
             reads: std::mem::take(&mut self.reads),
             n_moved: self.n_moved + 1,
-            printing: printing.and_then(CpuActivity::counted_anew),
+            printing: printing.and_then(CpuActivity::counted_again),
             ..Self::with_changing_output(self.pid, std::mem::take(&mut self.tty), screen, next)
         };
     }
 
     /// Notes a look that found the same rows: what was put off is due.
-    pub(super) fn stand_still(&mut self, now: Instant) {
+    pub(super) fn note_still(&mut self, now: Instant) {
         self.n_moved = 0;
         if std::mem::take(&mut self.was_put_off) {
             self.next = now;
@@ -146,8 +146,8 @@ impl PolledPane {
     }
 
     /// Puts off the examination of programs that print on and on. They have run since the last look, so
-    /// the next one probably finds other rows, and what they do now says nothing.
-    pub(super) fn is_put_off(&mut self, now: Instant) -> bool {
+    /// the next one probably finds other rows, and what they do now says nothing. Returns whether it did.
+    pub(super) fn put_off(&mut self, now: Instant) -> bool {
         let prints_on = self.n_moved >= PRINTS_ON && !self.n_moved.is_multiple_of(EXAMINED);
         let has_run = |printing: &CpuActivity| !printing.lasts();
         let is_put_off = !std::mem::take(&mut self.was_put_off)
@@ -560,14 +560,14 @@ mod tests {
         let now = Instant::now();
         let mut put_off = Vec::new();
         for look in 1..=12 {
-            if pane.is_put_off(now) {
+            if pane.put_off(now) {
                 put_off.push(look);
                 assert_eq!(pane.next, now + PUT_OFF);
                 // Once, although they run on.
-                assert!(!pane.is_put_off(now));
+                assert!(!pane.put_off(now));
                 // Or until a look finds the same rows.
                 pane.was_put_off = true;
-                pane.stand_still(now);
+                pane.note_still(now);
                 assert_eq!(pane.next, now);
                 pane.n_moved = look;
             } else {
@@ -583,7 +583,7 @@ mod tests {
                     now,
                 );
             }
-            pane.go_on(Screen::default(), false, now);
+            pane.note_moved(Screen::default(), false, now);
         }
         assert_eq!(put_off, [4, 6, 7, 8, 9, 11, 12]);
         // One that has not run since may ask.
@@ -593,8 +593,7 @@ mod tests {
         let start = Instant::now();
         while {
             pane.printing = Some(of_asleep());
-            std::thread::sleep(Duration::from_millis(20));
-            pane.is_put_off(now)
+            pane.put_off(now)
         } {
             assert!(start.elapsed() < Duration::from_secs(20));
         }

@@ -83,16 +83,16 @@ impl TtyPoller {
             if pane.pid == pid && pane.is_changed_beside(&task.screen, is_asked_on) {
                 // It may be drawn again for ever, with sleeps in between, and its program wait all the same.
                 pane.slept = None;
-                pane.stand_still(now);
+                pane.note_still(now);
             } else if pane.pid != pid {
                 *pane = moving(false);
             } else if pane.screen != task.screen {
                 // A countdown goes on.
                 let goes_on = || differ_in_numbers(&pane.screen, &task.screen);
                 let may_check_keys = pane.may_check_keys && goes_on();
-                pane.go_on(task.screen.clone(), may_check_keys, now + quiet);
+                pane.note_moved(task.screen.clone(), may_check_keys, now + quiet);
             } else {
-                pane.stand_still(now);
+                pane.note_still(now);
             }
             // Shared, which makes the next comparison fast.
             pane.screen = task.screen.clone();
@@ -154,7 +154,7 @@ impl TtyPoller {
             if began.saturating_sub(slice_began) >= SLICE {
                 break;
             }
-            if !is_quiet && pane.doubt.is_none() && pane.is_put_off(now) {
+            if !is_quiet && pane.doubt.is_none() && pane.put_off(now) {
                 self.has_run = true;
                 continue;
             }

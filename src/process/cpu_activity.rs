@@ -34,8 +34,8 @@ impl CpuActivity {
         !counts.is_empty() && counts.iter().all(lasts)
     }
 
-    /// Counts the same processes anew; `None` where not all of them can be counted.
-    pub(crate) fn counted_anew(self) -> Option<Self> {
+    /// Counts the same processes again; `None` where not all of them can be counted.
+    pub(crate) fn counted_again(self) -> Option<Self> {
         let counts = self.counts.filter(|counts| !counts.is_empty())?;
         let clocks = counts.into_iter().map(|(clock, _)| clock);
         let counts: Option<Vec<_>> = clocks.map(|clock| Some((clock, read(clock)?))).collect();
@@ -123,15 +123,15 @@ mod tests {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
         assert!(!activity.lasts());
-        let anew = at_rest(&child).counted_anew().unwrap();
-        assert!(anew.lasts());
-        assert!(CpuActivity::default().counted_anew().is_none());
+        let again = at_rest(&child).counted_again().unwrap();
+        assert!(again.lasts());
+        assert!(CpuActivity::default().counted_again().is_none());
 
         let gone = at_rest(&child);
         drop(stdin);
         child.wait().unwrap();
         assert!(!gone.lasts());
-        assert!(gone.counted_anew().is_none());
+        assert!(gone.counted_again().is_none());
         assert!(!counted(&child).lasts());
     }
 }

@@ -130,14 +130,11 @@ impl LookSchedule {
         }
         let since = *self.paused_since.get_or_insert(self.last);
         let prints_on = self.last.saturating_duration_since(since) >= PRINTS_ON;
-        self.want(
-            self.last
-                + if prints_on {
-                    WHILE_LONG_PAUSED
-                } else {
-                    WHILE_PAUSED
-                },
-        );
+        let pause = match prints_on {
+            true => WHILE_LONG_PAUSED,
+            false => WHILE_PAUSED,
+        };
+        self.want(self.last + pause);
     }
 
     pub(super) fn looked(&mut self, result: LookResult, now: Instant) {
