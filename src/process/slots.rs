@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::stat::{WORD_END, command_line, identity, may_run, parent};
+use super::stat::{WORD_END, command_line, exists, identity, may_run, parent};
 use super::{Process, wait_for_any};
 use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::{Millis, Slot, Task};
@@ -68,7 +68,8 @@ pub(crate) fn wait_for_place(
 /// Returns whether a task waits for a place in its slot, and when its run began there, if that is known.
 pub(crate) fn queue_state(runtime: &Path, task: &Task) -> (bool, Option<Millis>) {
     // First, because a run that does not wait any more has noted when it began.
-    let waits = task.is_alive() && task.pid.is_some_and(waits_to_run);
+    let may_wait = |pid| waits_to_run(pid) || !exists(pid);
+    let waits = task.is_alive() && task.pid.is_some_and(may_wait);
     let slot = task.settings.slot.as_ref();
     let at = slot.and_then(|slot| began_at(runtime, slot, task.pid?, task.started_at?));
     (slot.is_some() && waits && at.is_none(), at)

@@ -133,8 +133,8 @@ pub(super) fn read(pid: u32) -> Option<Stat> {
 /// Separates the words of [`command_line`]: `ps` does not show where they end.
 pub(super) const WORD_END: u8 = if cfg!(linux) { 0 } else { b' ' };
 
-/// Returns the words that a process was started with. They are empty while it becomes another program;
-/// `None` where it is gone.
+/// Returns the words that a process was started with. They are empty while it becomes another program,
+/// and once it has ended; `None` where it is gone.
 pub(super) fn command_line(pid: u32) -> Option<Vec<u8>> {
     #[cfg(linux)]
     {
@@ -142,7 +142,10 @@ pub(super) fn command_line(pid: u32) -> Option<Vec<u8>> {
     }
     #[cfg(not(linux))]
     {
-        ps::column(pid, "args").map(String::into_bytes)
+        let printed = ps::ps(&["-p", &pid.to_string()], &["stat", "args"]);
+        let (state, words) = printed.trim().split_once(' ')?;
+        let words = if state.starts_with('Z') { "" } else { words };
+        Some(words.trim_start().into())
     }
 }
 
