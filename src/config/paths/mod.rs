@@ -2,7 +2,7 @@
 //!
 //! A task session is a session name on a tmux server. The key of its folders contains both, so that
 //! sessions of the same name on two servers are separate. A session that is renamed keeps its files:
-//! `names.rs` finds them by its other names.
+//! the links that `names.rs` writes lead to them by its other names.
 
 mod names;
 
