@@ -65,6 +65,10 @@ fn a_command_is_one_request_and_requests_and_looks_are_logged() {
         };
         named.map(name).collect()
     };
+    // Another thread writes the log.
+    world.until_true("the request for the log's path is in it", || {
+        requests().last().is_some_and(|name| name == "status")
+    });
     let n_before = requests().len();
     let commands = [
         ("list", "ls"),
@@ -83,7 +87,6 @@ fn a_command_is_one_request_and_requests_and_looks_are_logged() {
     for (_, command) in commands {
         world.call(command).ok();
     }
-    // Another thread writes the log.
     world.until_true("all requests are in the log", || {
         requests().len() >= n_before + commands.len()
     });
