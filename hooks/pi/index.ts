@@ -13,6 +13,9 @@ const STATUS_KEY = "tmux-task";
 const FIRST_RETRY = 250;
 const LONGEST_RETRY = 30_000;
 
+// The longest title that a task session gets, in characters.
+const LONGEST_TITLE = 100;
+
 /** The git work tree that contains `dir`, else `dir`. */
 function projectOf(dir: string): string {
   for (let at = dir; ; at = dirname(at)) {
@@ -46,6 +49,17 @@ function tmuxTask(session: string, args: string[], owner?: string): Promise<Resu
   });
 }
 
+/** Sets the title of a task session, or removes it. The start-up notices of the project's other sessions show it. */
+async function setTitle(session: string, title: string) {
+  // The session may have been renamed, and only the daemon knows the server for certain.
+  const daemon = parse((await tmuxTask(session, ["daemon", "status", "--json"])).stdout);
+  if (!daemon?.exists) return;
+  // tmux takes a semicolon at the end of an argument for the end of the command.
+  const value = title ? ["--", "@tmux_task_title", title.replace(/;$/, "\\;")] : ["-u", "--", "@tmux_task_title"];
+  const args = ["-S", daemon.server, "set-option", "-t", `=${daemon.sessionName}:`, ...value];
+  await new Promise((resolve) => execFile(process.env.TMUX_TASK_TMUX || "tmux", args, resolve));
+}
+
 /** Follows one session's tasks, from its start to its shutdown. */
 class Follower {
   readonly session: string;
@@ -54,6 +68,10 @@ class Follower {
   private retry = FIRST_RETRY;
   private isStopped = false;
   private hasComplained = false;
+  private hasTaskSession = false;
+  /** The title that the task session has got from here, and the work of setting it. */
+  private title = "";
+  private titling = Promise.resolve();
   /** The message that Pi has been given and that its session does not have yet. */
   private underWay?: { id: string; message: any; isQueued: boolean };
 
@@ -109,6 +127,7 @@ class Follower {
     switch (reply.kind) {
       case "following":
         this.retry = FIRST_RETRY;
+        this.noteTaskSession(false);
         break;
       case "message":
         // After a restart of the follower it comes again.
@@ -129,6 +148,7 @@ class Follower {
         break;
       case "status":
         if (this.ctx.hasUI) this.ctx.ui.setStatus(STATUS_KEY, reply.text ?? undefined);
+        this.noteTaskSession(typeof reply.text === "string");
         break;
       case "failed":
         if (this.ctx.hasUI && !this.hasComplained) this.ctx.ui.notify(`tmux-task: ${reply.why}`, "warning");
@@ -139,6 +159,22 @@ class Follower {
         this.stop();
         break;
     }
+  }
+
+  /** A task session that comes into being has no title yet. */
+  private noteTaskSession(exists: boolean) {
+    this.hasTaskSession = exists;
+    if (exists) this.showTitle();
+    else this.title = "";
+  }
+
+  /** Gives the task session the name of the conversation, where it has another one. */
+  showTitle() {
+    const name = (this.pi.getSessionName() ?? "").replace(/[\s\p{Cc}]+/gu, " ").trim();
+    const title = [...name].slice(0, LONGEST_TITLE).join("");
+    if (!this.hasTaskSession || title === this.title) return;
+    this.title = title;
+    this.titling = this.titling.then(() => setTitle(this.session, title));
   }
 
   /** Whether the session has the message, from before Pi or the follower ended. */
@@ -201,6 +237,8 @@ export default function (pi: ExtensionAPI) {
     if (message.customType === "tmux-task-event") follower?.received(message.details?.id);
   });
 
+  pi.on("session_info_changed", () => follower?.showTitle());
+
   pi.on("agent_settled", (_event, ctx) => follower?.settled(ctx));
 
   pi.on("session_shutdown", async (event, ctx) => {
@@ -218,7 +256,7 @@ export default function (pi: ExtensionAPI) {
   });
 
   pi.registerCommand("tmux-tasks", {
-    description: "List the tmux tasks of this session: logs, send, kill, rerun; prune-dead, kill-all",
+    description: "List the tmux tasks of this session: logs, send, kill, rerun; prune-dead, kill-all [--yes]",
     handler: async (args, ctx) => {
       const id = ctx.sessionManager.getSessionId();
       await tasksCommand(taskSessionName(ctx.cwd, id), `pi:${id}`, args.trim(), ctx);
@@ -242,7 +280,7 @@ async function tasksCommand(session: string, owner: string, args: string, ctx: E
   const report = (result: Result, done: string) =>
     result.code === 0 ? ctx.ui.notify(done, "info") : ctx.ui.notify(result.stderr.trim() || result.stdout.trim(), "warning");
   if (args === "prune-dead") return report(await tmuxTask(session, ["prune"]), "Removed the tasks that have ended.");
-  if (args === "kill-all") return killAll(session, ctx, report);
+  if (/^kill-all(\s+--yes)?$/.test(args)) return killAll(session, ctx, report, args.endsWith("--yes"));
   while (true) {
     const tasks: any[] = parse((await tmuxTask(session, ["ls", "--json"])).stdout)?.tasks ?? [];
     if (tasks.length === 0) return ctx.ui.notify("This session has no tmux tasks.", "info");
@@ -252,7 +290,7 @@ async function tasksCommand(session: string, owner: string, args: string, ctx: E
     if (chosen === PRUNE) {
       report(await tmuxTask(session, ["prune"]), "Removed the tasks that have ended.");
     } else if (chosen === KILL_ALL) {
-      return killAll(session, ctx, report);
+      return killAll(session, ctx, report, false);
     } else {
       await taskMenu(session, owner, tasks[lines.indexOf(chosen)], ctx, report);
     }
@@ -292,18 +330,17 @@ async function taskMenu(session: string, owner: string, task: any, ctx: Extensio
       }
       return;
     case "rerun": {
-      if (!task.currentCommand) return;
-      const live = !task.dead && !(await ctx.ui.confirm(`Replace the live run of ${name}?`, task.currentCommand));
-      if (live) return;
-      const cwd = task.taskCwd ? ["--cwd", task.taskCwd] : [];
-      report(await tmuxTask(session, ["run", name, ...cwd, "--", task.currentCommand], owner), `Started ${name} again.`);
+      // `currentCommand` is for people: its lines and arguments are folded into one line.
+      const command = String(task.currentCommand ?? "");
+      if (!task.dead && !(await ctx.ui.confirm(`Replace the live run of ${name}?`, command))) return;
+      report(await tmuxTask(session, ["restart", target], owner), `Started ${name} again.`);
       return;
     }
   }
 }
 
-async function killAll(session: string, ctx: ExtensionCommandContext, report: (result: Result, done: string) => void) {
-  if (await ctx.ui.confirm("End the task session?", `All tasks of ${session} are ended.`)) {
+async function killAll(session: string, ctx: ExtensionCommandContext, report: (result: Result, done: string) => void, isConfirmed: boolean) {
+  if (isConfirmed || (await ctx.ui.confirm("End the task session?", `All tasks of ${session} are ended.`))) {
     report(await tmuxTask(session, ["kill-all", "--yes"]), "Ended the task session.");
   }
 }

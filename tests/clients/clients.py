@@ -219,6 +219,10 @@ class Terminal(Client):
         self.tui("kill-server")
 
 
+# The names of Pi's conversation, one after the other.
+TITLES = ("Fix the build", "-x 'one'; $(two)  \"three\";")
+
+
 class Pi(Client):
     name = "pi"
 
@@ -235,7 +239,7 @@ class Pi(Client):
         os.chmod(f"{self.root}/bin/pi", 0o755)
 
     def start(self, resume=False):
-        self.spawn(["pi", "--mode", "rpc", "--provider", "fake", "--model", "fake-1", *(["--continue"] if resume else [])])
+        self.spawn(["pi", "--mode", "rpc", "--provider", "fake", "--model", "fake-1", *(["--continue"] if resume else ["--name", TITLES[0]])])
 
     def prompt(self, text):
         # During a turn, it is queued.
@@ -261,11 +265,30 @@ class Pi(Client):
     def notified(self, text):
         until(f"the notification `{text}`", lambda: any(text in one for one in self.dialogs()[1]))
 
+    def titled(self, title):
+        """Waits until the task session has the title; returns its name."""
+        command = ["tmux", "list-sessions", "-F", "#{session_name} #{@tmux_task_title}"]
+        shown = lambda: subprocess.run(command, env=self.world.env, capture_output=True, text=True).stdout.splitlines()  # noqa: E731
+        return until(f"the title `{title}`", lambda: [line for line in shown() if line.startswith("pi-") and line.split(" ", 1)[1] == title])[0].split(" ")[0]
+
+    def check_titles(self):
+        """The task session has the conversation's name, also after a rename, and other sessions are told of it."""
+        session = self.titled(TITLES[0])
+        for title in TITLES[1:]:
+            self.say({"type": "set_session_name", "name": title})
+            self.titled(title)
+        self.world.task("run", "beside", "--", "sleep 1000", session="beside")
+        notice = f"{session} ({TITLES[-1]}): 1 active"
+        until("the notice with the title", lambda: notice in self.world.task("feed", "--kind", "notice", session="beside").stdout)
+        self.world.task("kill-all", "--yes", session="beside")
+
     def use_menu(self):
         """Uses `/tmux-tasks` as a person does."""
         self.n_answered = 0
-        self.run("tmux-task run menu -- cat")
+        # The one line that lists show of this command would not run.
+        self.run("tmux-task run menu -- bash -c $'printf \"<%s>\\\\n\" \"$@\"\\ncat # no more' menu 'two  blanks' ''")
         until("the model has the task's window", lambda: self.heard("task=menu"))
+        self.check_titles()
         self.prompt("/tmux-tasks")
         task = lambda options: next(line for line in options if "  menu  " in line)  # noqa: E731
 
@@ -283,6 +306,8 @@ class Pi(Client):
         choose("rerun")
         self.answer("confirm", confirmed=True)
         self.notified("Started menu again.")
+        session = self.titled(TITLES[-1])
+        until("the output of the second run", lambda: self.world.task("logs", "menu", session=session).stdout == "<two  blanks>\n<>\n")
         choose("kill")
         self.answer("confirm", confirmed=True)
         self.notified("Killed menu.")
@@ -291,9 +316,14 @@ class Pi(Client):
         self.notified("This session has no tmux tasks.")
         self.run("tmux-task run last -- sleep 1000")
         until("the model has the task's window", lambda: self.heard("task=last"))
+        # The next session has the title, too.
+        self.titled(TITLES[-1])
         self.prompt("/tmux-tasks kill-all")
-        self.answer("confirm", confirmed=True)
+        self.answer("confirm", confirmed=False)
+        self.prompt("/tmux-tasks kill-all --yes")
         self.notified("Ended the task session.")
+        if len(self.dialogs()[0]) != self.n_answered:
+            raise SystemExit(f"--yes asks: {self.dialogs()[0][-1]}")
 
     def new_conversation(self):
         self.use_menu()

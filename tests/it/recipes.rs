@@ -134,6 +134,25 @@ fn tasks_of_compose_start_and_end_in_order() {
 }
 
 #[test]
+fn each_working_tree_has_a_url_and_ports_of_its_own() {
+    let portless = "echo \"$1:$PORTLESS_PORT $PORTLESS_HTTPS\"; shift; exec \"$@\"";
+    let postgres = ("postgres", "echo \"$@\"");
+    let world = world_with(&[("portless", portless), postgres, NPM]);
+    let file = recipe("toml", "portless");
+    fs::write(world.project().join("tmux-task.toml"), file).unwrap();
+    world.task(["up", "--wait"]).ok();
+    let web = world.task(["logs", "web"]);
+    assert_eq!(web.ok(), "web.work:1355 0\nlistening on 8080\n");
+    let mut code = include_str!("../../docs/recipes.md").split('`');
+    let line = code.find(|code| code.starts_with("postgres -D"));
+    let command = ["run", "db", "--wait", "--", line.unwrap()];
+    world.task(command).ok();
+    let db = world.task(["logs", "db"]);
+    // This number is `work` and `db`.
+    assert_eq!(db.ok(), "-D data -p 28402\n");
+}
+
+#[test]
 fn what_needs_too_much_memory_is_killed_by_the_kernel_or_gets_none() {
     const HINT: &str = "killed by SIGKILL (not by tmux-task; out of memory?)";
     let mut world = world_with(&[("make", "ulimit -v 1000000 2>/dev/null; exec tail /dev/zero")]);
