@@ -299,7 +299,7 @@ fn explain(url: &str, error: &ConnectError) -> Error {
 }
 
 // The streams and buckets on the broker. They are created where they are missing and the credentials
-// permit it: `docs/fleet.md` has the same settings for whoever creates them beforehand.
+// permit it: `docs/design/broker.md` has the same settings for whoever creates them beforehand.
 
 /// How long records and wakes are kept, and the state of a session that nobody updates.
 pub(crate) const KEPT: Duration = Duration::from_secs(72 * 3600);

@@ -1,6 +1,6 @@
 //! What is where on the broker: streams, subjects, keys and headers. Everything here is pure.
 //!
-//! `docs/fleet.md` has the table.
+//! `docs/design/broker.md` has the table.
 //!
 //! Each part is a token, see [`token`]. The host is part of each subject, so that the broker's
 //! permissions decide who may write in its name. SESSION is the key of the session's files, which a
