@@ -34,7 +34,7 @@ pub(crate) struct GivenSettings {
     restart: Option<u32>,
     /// With --restart: the pause before the first restart in a row [default: 1s]; it doubles with each
     /// one, up to a minute
-    #[arg(long, value_name = "D", value_parser = read_backoff, requires = "restart")]
+    #[arg(long, value_name = "D", value_parser = |text: &str| restarts::check_backoff(read_duration(text)?), requires = "restart")]
     backoff: Option<Duration>,
     /// End the run when it has lasted this long, like 90s, 10m or 2h; as `kill` does
     #[arg(long, value_name = "D", value_parser = read_time)]
@@ -76,10 +76,6 @@ impl GivenSettings {
             slot: self.slot,
         }
     }
-}
-
-fn read_backoff(text: &str) -> Result<Duration, String> {
-    restarts::check_backoff(read_duration(text)?)
 }
 
 fn policy(limit: Option<u32>, backoff: Option<Duration>) -> Option<TaskRestarts> {

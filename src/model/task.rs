@@ -266,12 +266,6 @@ impl Task {
         }
     }
 
-    /// Whether `prune` may remove its window: its run has ended, and it is no shell, whose last output its
-    /// user may want to keep.
-    pub fn is_prunable(&self) -> bool {
-        !self.is_alive() && !self.shell
-    }
-
     /// Returns how the run ended; `None` while it continues.
     pub fn exit(&self) -> Option<&Exit> {
         match &self.life {

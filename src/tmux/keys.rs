@@ -66,7 +66,7 @@ pub(crate) async fn type_into(
     let is_secret = secret.is_some();
     let frames = match secret {
         // A control client cannot pass a text outside of its command line.
-        Some(text) => server.one_shot_with(&commands, text).await?,
+        Some(text) => server.one_shot_with(&commands, Some(text)).await?,
         None => connection.frames(&commands).await?,
     };
     let stopped = frames.first().filter(|frame| !frame.ok);

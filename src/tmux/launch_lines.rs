@@ -129,10 +129,11 @@ impl LaunchLines<'_> {
         let Some((slots, control_clients)) = found else {
             return Ok(Some(LaunchAnswer::NoSession));
         };
+        let is_live = |slot: &LaunchRow, pid: &u32| !slot.is_dead && !self.ended.contains(pid);
         let launched = match slots.as_slice() {
             [] if self.slots != Slots::OfName => return Ok(Some(LaunchAnswer::NoSession)),
             [] => self.create_window(connection).await?,
-            [slot] => match self.live_run(slot) {
+            [slot] => match slot.pid.filter(|pid| is_live(slot, pid)) {
                 Some(pid) if self.launch.replaces == Replaces::Any => {
                     // Its window stays when it ends.
                     let keep = connection.run(&[self.go_on_if_unchanged(slot)]).await;
@@ -159,12 +160,6 @@ impl LaunchLines<'_> {
             }
             LaunchAnswer::Started(run)
         }))
-    }
-
-    /// Returns the process of the slot's run, if it is alive and was not ended for this launch.
-    fn live_run(&self, slot: &LaunchRow) -> Option<u32> {
-        slot.pid
-            .filter(|pid| !slot.is_dead && !self.ended.contains(pid))
     }
 
     /// Returns the number of a run in a window whose last one has this number, 0 if there was none: one more

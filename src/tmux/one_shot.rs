@@ -66,20 +66,12 @@ impl Server {
     /// failed is a frame that is not `ok`. When the future is dropped, the client is terminated. Its commands
     /// may have been carried out.
     pub(crate) async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, None).await
+        self.one_shot_with(commands, None).await
     }
 
     /// The same, with input for the commands to read from `-`: data that must not be in tmux's log of
     /// commands.
     pub(crate) async fn one_shot_with(
-        &self,
-        commands: &[Command],
-        given: String,
-    ) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, Some(given)).await
-    }
-
-    async fn ask(
         &self,
         commands: &[Command],
         given: Option<String>,

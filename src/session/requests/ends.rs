@@ -115,7 +115,8 @@ pub(super) async fn kill_all(
 pub(super) async fn prune(cx: &Cx) -> Result<Response, Error> {
     cx.first_look(LookOrder::barrier([])).await?;
     let mut dead = cx.with(|state| state.tasks());
-    dead.retain(|task| task.is_prunable());
+    // The user may want to keep the last output of a shell.
+    dead.retain(|task| !task.is_alive() && !task.shell);
     let pane_of = |task: &Arc<Task>| Some((task.window, task.pane?));
     let panes = dead.iter().filter_map(pane_of).collect();
     let link = turn_to_change(cx, |_, _| true).await;
