@@ -220,7 +220,7 @@ class Terminal(Client):
 
 
 # The names of Pi's conversation, one after the other.
-TITLES = ("Fix the build", "-x 'one'; $(two)  \"three\";")
+TITLES = ("Fix the build", "-x 'one'; $(two);")
 
 
 class Pi(Client):
