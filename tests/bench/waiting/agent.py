@@ -75,13 +75,15 @@ class RuleModel(Model):
 class Agent:
     """One conversation: its messages, and a connection to the model."""
 
-    def __init__(self, model, name, rule, env, folder, limit, context):
-        """`limit` is how long a command may take, in seconds, and `context` the tokens before the first prompt."""
+    def __init__(self, model, name, rule, env, folder, limit, context, longest):
+        """`limit` is how long a command may take, and `longest` the conversation, in seconds; `context` are the tokens
+        before the first prompt."""
         self.model, self.name, self.env, self.folder, self.limit = model, name, env, folder, limit
         model.rules[name] = rule
         size = max(0, 4 * context - len(json.dumps([SHELL])))
         self.messages = [{"role": "system", "content": (FILLER * (size // len(FILLER) + 1))[:size]}]
         self.connection = http.client.HTTPConnection("127.0.0.1", model.server.server_port, timeout=DEADLINE)
+        self.deadline = time.monotonic() + longest
         self.lock = threading.Lock()
         self.child, self.is_closed = None, False
 
@@ -92,6 +94,8 @@ class Agent:
             for call in calls:
                 result = self.bash(json.loads(call["function"]["arguments"])["command"])
                 self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+            if time.monotonic() > self.deadline:
+                raise RuntimeError(f"`{self.name}` does not hear of the job's end; its last command said:\n{result}")
 
     def ask(self):
         """Sends the conversation to the model; returns the tools that it calls."""
@@ -137,12 +141,13 @@ class Agent:
 class Messages:
     """The messages for an owner, as a harness of one's own reads them."""
 
-    def __init__(self, owner, env, folder):
+    def __init__(self, owner, env, folder, longest):
+        """`longest` is how long a message may take, in seconds."""
         words = ["tmux-task", "feed", "--follow", "--consumer", owner, "--from", "now", "--owner", owner, "--kind", "followUp"]
         self.process = subprocess.Popen(
             words, env=env, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
         )
-        self.watchdog = threading.Timer(DEADLINE, self.process.kill)
+        self.watchdog = threading.Timer(longest, self.process.kill)
         self.watchdog.daemon = True
         self.watchdog.start()
 

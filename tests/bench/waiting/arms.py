@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 
-from agent import Agent, Messages, with_cache
+from agent import DEADLINE, Agent, Messages, with_cache
 
 PROMPT = "Run the tests, and tell me when they are through and how they ended."
 MARK = "test result: FAILED"
@@ -107,9 +107,10 @@ def converse(world, arm, name, seconds, speed, limit, context):
         rule = blocking(name, job, (limit - MARGIN) / speed)
     else:
         rule = waking(name, job)
-    agent = world.keep(lambda: Agent(world.model, name, rule, env, world.root, limit / speed, context))
+    longest = 2 * seconds / speed + DEADLINE
+    agent = world.keep(lambda: Agent(world.model, name, rule, env, world.root, limit / speed, context, longest))
     if arm.key == "wake":
-        messages = world.keep(lambda: Messages(env["TMUX_TASK_OWNER"], env, world.root))
+        messages = world.keep(lambda: Messages(env["TMUX_TASK_OWNER"], env, world.root, longest))
         messages.until("sync")
         agent.turn(PROMPT)
         agent.turn(messages.next())

@@ -42,8 +42,11 @@ import missed  # noqa: E402
 from agent import RuleModel  # noqa: E402
 from arms import ARMS, BACKED_OFF, converse  # noqa: E402
 
-# Pollers that wait for jobs of a few seconds of real time do not take much of the processor.
-AT_ONCE = 20
+# How many pollers of a kind wait at the same time: few where a poll comes soon, because a burst of starts would delay it.
+AT_ONCE = {"poll-5": 4, "poll-30": 8, "backed-off": 20}
+
+# Between the starts of two conversations, in seconds, for the same reason.
+APART = 0.1
 
 
 def parse():
@@ -178,10 +181,16 @@ def side_by_side(calls, at_once):
 def costs(world, options):
     cells = [(arm, minutes) for minutes in options.minutes for arm in ARMS]
 
-    def one(arm, minutes):
-        return lambda: converse(world, arm, f"{arm.key}-{minutes}m", minutes * 60, options.speed, options.limit * 60, options.context)
+    def one(n, arm, minutes):
+        def call():
+            time.sleep(n * APART)
+            # In tmux's names of windows, a point has a meaning.
+            name = f"{arm.key}-{minutes}m".replace(".", "_")
+            return converse(world, arm, name, minutes * 60, options.speed, options.limit * 60, options.context)
 
-    outcomes = side_by_side([one(*cell) for cell in cells], len(cells))
+        return call
+
+    outcomes = side_by_side([one(n, *cell) for n, cell in enumerate(cells)], len(cells))
     rows = []
     for (arm, minutes), outcome in zip(cells, outcomes):
         row = {"arm": arm.key, "title": arm.title, "minutes": minutes} | asdict(outcome)
@@ -201,7 +210,7 @@ def delays(world, options):
         return lambda: converse(world, arm, f"{arm.key}-d{n}", seconds, options.speed, options.limit * 60, options.context)
 
     for arm in pollers:
-        outcomes = side_by_side([poll(arm, n) for n in range(options.samples)], AT_ONCE)
+        outcomes = side_by_side([poll(arm, n) for n in range(options.samples)], AT_ONCE[arm.key])
         rows.append(delay_row(arm, [one.delay * options.speed for one in outcomes], options.speed))
     # Nothing else runs now, and the model answers at once.
     world.model.reply = 0
