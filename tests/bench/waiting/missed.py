@@ -10,6 +10,7 @@ tasks twice, each time with a setup that first starts a daemon, because the even
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,14 +19,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 AT_ONCE = 4
 
 
+def fault_of(folder):
+    """Why the benchmark cannot be run from this folder, or None."""
+    if sys.version_info < (3, 11):
+        return "the benchmark needs Python 3.11 or newer"
+    if not os.path.isfile(f"{folder}/harness/run.py") or not os.path.isdir(f"{folder}/tasks"):
+        return f"`{folder}` is not a checkout of the benchmark: it has no harness/run.py or no tasks"
+    return None
+
+
 def run(world, folder, side_by_side):
     folder = os.path.abspath(folder)
-    harness = os.path.join(folder, "harness", "run.py")
-    tasks = os.path.join(folder, "tasks")
-    if not os.path.isfile(harness) or not os.path.isdir(tasks):
-        raise RuntimeError(f"`{folder}` is not a checkout of tmuxbench: it has no harness/run.py and tasks")
-    if sys.version_info < (3, 11):
-        raise RuntimeError("tmuxbench needs Python 3.11 or newer")
+    harness, tasks = f"{folder}/harness/run.py", f"{folder}/tasks"
     events = {}
     for name in sorted(os.listdir(tasks)):
         file = os.path.join(tasks, name, "task.toml")
@@ -59,7 +64,7 @@ def run(world, folder, side_by_side):
 
         def one(words_of, name):
             more, words = words_of(name)
-            return lambda: graded(harness, words, env | more, world.root)
+            return lambda: graded(world, [harness, *words], env | more)
 
         outcomes = side_by_side([one(words_of, name) for words_of in arms.values() for name in events], AT_ONCE)
     rows = []
@@ -69,16 +74,29 @@ def run(world, folder, side_by_side):
     return rows
 
 
-def graded(harness, words, env, folder):
+class Harness:
+    """The benchmark's harness with one task, in a process group of its own."""
+
+    def __init__(self, words, env, folder):
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", *words, "--json"], env=env, cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )
+
+    def close(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def graded(world, words, env):
     """Whether the benchmark counts the task's events as handled."""
-    done = subprocess.run(
-        [sys.executable, "-B", harness, *words, "--json"], env=env, cwd=folder, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False,
-    )
+    harness = world.keep(lambda: Harness(words, env, world.root))
+    output, errors = harness.process.communicate()
+    world.drop(harness)
     try:
-        (result,) = json.loads(done.stdout)
+        (result,) = json.loads(output)
     except ValueError:
-        raise RuntimeError(f"the benchmark failed: {done.stderr.strip()}") from None
+        raise RuntimeError(f"the benchmark failed: {errors.strip()}") from None
     setup = result["phases"]["setup"]
     if setup["exit"] or setup["timeout"]:
         raise RuntimeError(f"the setup of {result['id']} failed: {setup['stderr']}")

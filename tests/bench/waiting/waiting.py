@@ -20,6 +20,7 @@ the request before counts 0.1 if that is at most 5 minutes ago, everything else 
 
 It needs tmux, bash, Python 3.9 and tmux-task; it uses folders and a tmux server of its own and removes them."""
 import argparse
+import glob
 import json
 import os
 import queue
@@ -77,6 +78,8 @@ def parse():
         parser.error("numbers must be positive")
     if options.limit * 60 < 20:
         parser.error("--limit: a call needs 20 s at least")
+    if options.tmuxbench and (fault := missed.fault_of(options.tmuxbench)):
+        parser.error(f"--tmuxbench: {fault}")
     options.program = needs(options.program or os.environ.get("TMUX_TASK_PROGRAM") or "tmux-task")
     return options
 
@@ -120,8 +123,14 @@ class World:
         self.run("tmux", "set-option", "-w", "-g", "remain-on-exit", "on")
         self.run("tmux-task", "daemon", "--detach")
 
+    def output(self, *words):
+        return self.finished(words).stdout
+
+    def finished(self, words):
+        return subprocess.run(words, env=self.env, cwd=self.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
     def run(self, *words):
-        done = subprocess.run(words, env=self.env, cwd=self.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = self.finished(words)
         if done.returncode:
             raise RuntimeError(f"`{' '.join(words)}` failed: {done.stderr.strip()}")
         return done.stdout
@@ -143,10 +152,13 @@ class World:
     def end(self):
         with self.lock:
             self.has_ended = True
-        for one in self.kept:
+        for one in list(self.kept):
             one.close()
-        for words in (("tmux-task", "daemon", "stop"), ("tmux", "kill-server")):
-            subprocess.run(words, env=self.env, cwd=self.root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        # That of the conversations and, after an interruption, those of the benchmark.
+        for socket in glob.glob(f"{self.root}/tmux/*/*"):
+            for session in self.output("tmux", "-S", socket, "list-sessions", "-F", "#{session_name}").split():
+                self.output("tmux-task", "-S", socket, "-s", session, "daemon", "stop")
+            self.output("tmux", "-S", socket, "kill-server")
         shutil.rmtree(self.root, ignore_errors=True)
 
 
@@ -263,10 +275,19 @@ def show(result):
     )
 
 
+def on_signals(handler):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handler)
+
+
+def stop(number, _):
+    on_signals(signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main():
     options = parse()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
+    on_signals(stop)
     began = time.monotonic()
     world = None
     try:
@@ -285,9 +306,9 @@ def main():
         result["setting"]["seconds"] = round(time.monotonic() - began)
     except (RuntimeError, OSError) as error:
         sys.exit(f"waiting.py: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
     finally:
+        # What is begun to be removed is removed.
+        on_signals(signal.SIG_IGN)
         if world:
             world.end()
     if options.picture:
