@@ -11,7 +11,8 @@ if test -x "$p"; then test "$p" = "$target" || say other "${found:-something els
 test "$(uname -sm)" = "$here" || say system "$(uname -sm)"
 # It takes its place when it is whole and runs; one that runs goes on.
 new="$target.$$"
-mkdir -p "$(dirname "$target")" && cat >"$new" && chmod 755 "$new" && why=$("$new" -V 2>&1 </dev/null) && mv "$new" "$target" && say copied "$target"
+mkdir -p "$(dirname "$target")" && cat >"$new" && chmod 755 "$new" && why=$("$new" -V 2>&1 </dev/null)
+case "$why" in *"$ours") mv "$new" "$target" && say copied "$target" ;; esac
 rm -f "$new"
 # The libraries there may be older, of which the loader says several lines.
 if test -n "$why"; then set -f; say stopped $why; fi
