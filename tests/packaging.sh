@@ -102,9 +102,12 @@ plugin=hooks/claude-code/.claude-plugin
 expect "$plugin: the marketplace offers the plugin" "$(field $plugin/plugin.json .name)" \
     "$(field $plugin/marketplace.json '.plugins[] | select(.source == "./").name')"
 if command -v claude >/dev/null 2>&1; then
-    succeeds "$plugin: claude plugin validate" env HOME="$folder/plain" claude plugin validate hooks/claude-code
+    for manifest in plugin marketplace; do
+        succeeds "$plugin/$manifest.json: claude plugin validate --strict" \
+            env HOME="$folder/plain" claude plugin validate --strict "$plugin/$manifest.json"
+    done
 else
-    echo 'not checked, for claude is missing: claude plugin validate hooks/claude-code'
+    echo "not checked, for claude is missing: $plugin"
 fi
 
 # --- rules -------------------------------------------------------------------------
