@@ -66,7 +66,7 @@ find_program() {
     # Where somebody has built before, a build is quick, and shows the source as it is.
     if [ -d "$target/debug" ] || ! command -v tmux-task >/dev/null 2>&1; then return 0; fi
     version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
-    if [ "$(tmux-task --version)" = "tmux-task $version" ]; then
+    if [ "$(tmux-task -V)" = "tmux-task $version" ]; then
         program=$(command -v tmux-task)
         # The tour is in another directory.
         program=$(cd "${program%/*}" && pwd)/tmux-task

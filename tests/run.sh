@@ -43,10 +43,6 @@ need_rust
 need tmux tmux
 need git git ca-certificates
 need shellcheck shellcheck
-need dbus-daemon dbus
-need dbus-run-session dbus
-need dunst dunst
-need Xvfb xvfb
 need python3 python3
 # For the environment of the MCP client.
 python3 -c 'import ensurepip' 2>/dev/null || need 'no such program' python3-venv
@@ -58,13 +54,20 @@ need less less
 need vim vim-tiny
 need whiptail whiptail
 need fzf fzf
-need gdb gdb
 need npm npm
 need top procps
 need make make
 need curl curl
 need jq jq
 need sudo sudo
+# These are not to be had for a Mac: there, the tests that need them fail.
+if [ "$(uname -s)" = Linux ]; then
+    need dbus-daemon dbus
+    need dbus-run-session dbus
+    need dunst dunst
+    need Xvfb xvfb
+    need gdb gdb
+fi
 need_linker
 install_missing "$install"
 need_broker
@@ -200,7 +203,7 @@ step 'build and lint: cargo test, with clippy' \
     with_clippy cargo test --no-run --all-targets --features fleet,webhook
 # More live tests than cores run at once. They mostly wait, so rustdoc runs in parallel.
 beside 'tests: cargo test' \
-    with_clippy env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" \
+    with_clippy env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(getconf _NPROCESSORS_ONLN) * 3))}" \
     cargo test --lib --bins --tests --features fleet,webhook
 # Until then, cargo blocks other builds.
 until_beside_shows '     Running '
@@ -212,6 +215,8 @@ step 'documentation and its tests: cargo test --doc, with the lints of rustdoc' 
     with_clippy env RUSTDOC="$root/tests/rustdoc.sh" nice cargo test --doc --features fleet,webhook
 step 'lint: shellcheck' \
     lint_shell
+step 'packaging: versions, packages, rules, workflows' \
+    tests/packaging.sh
 join_beside
 
 printf '\nall good, after %d s\n' "$((SECONDS - began))"

@@ -226,7 +226,7 @@ fn standard_input_names_words_and_large_outputs_arrive_whole() {
 fn each_thing_that_is_wrong_is_one_line() {
     let machines = Machines::new();
     let there = World::program().display();
-    let version = machines.near.task(["--version"]);
+    let version = machines.near.task(["-V"]);
     let version = version.ok().trim_end().replace("tmux-task ", "");
     #[track_caller]
     fn check(output: &Output, code: i32, why: &str) {
@@ -577,6 +577,32 @@ fn the_program_is_put_onto_a_machine_of_the_same_kind_and_checked_there() {
 }
 
 #[test]
+fn where_this_program_does_not_start_the_static_one_beside_it_is_copied() {
+    let machines = Machines::new();
+    fs::remove_file(machines.program("tmux-task")).unwrap();
+    let chmod = "case $(head -c 4 \"$2\") in *ELF) set 644 \"$2\" ;; esac; exec /bin/chmod \"$@\"";
+    machines.install(&[("chmod", Some(&format!("#!/bin/sh\n{chmod}\n")))]);
+    let ours = machines.near.path("home/tmux-task");
+    let mut copy = machines.near.command("cp");
+    copy.arg(World::program()).arg(&ours);
+    Output::of(copy).ok();
+    let init = || {
+        let mut init = machines.near.command(&ours);
+        init.args(["init", "host", HOST]);
+        Output::of(init)
+    };
+    let why = format!("tmux-task: init: this program does not start on {HOST}: ");
+    init().fails_so(1, &why);
+    let folder = machines.far.path("home/.local/bin");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
+    let program = World::program().display();
+    let script = format!("#!/bin/sh\nexec {program} \"$@\"\n");
+    machines.near.script("home/tmux-task-static", &script);
+    begins(init().ok(), "copied ");
+    machines.task(&["ls"]).fails_with(3);
+}
+
+#[test]
 fn what_keeps_the_program_from_a_machine_is_one_line() {
     let machines = Machines::new();
     let init = |args: &[&str]| machines.near.task([&["init"], args].concat());
@@ -594,11 +620,6 @@ fn what_keeps_the_program_from_a_machine_is_one_line() {
     let why = format!("{HOST} is Linux armv7l, this is ");
     fails(1, &["host", HOST], &why);
     fs::remove_file(machines.program("uname")).unwrap();
-    // One that does not run there is not put in its place.
-    machines.install(&[("chmod", Some("#!/bin/sh\nexec /bin/chmod 644 \"$2\"\n"))]);
-    let why = format!("could not install on {HOST} (code 1): ");
-    fails(1, &["host", HOST], &why);
-    assert_eq!(fs::read_dir(target.parent().unwrap()).unwrap().count(), 0);
     let unreachable = "could not reach no.such.invalid: ";
     fails(1, &["host", "no.such.invalid"], unreachable);
     fails(2, &["host"], "the host is missing");

@@ -1,7 +1,7 @@
 //! Puts this program onto another machine.
 
 use std::fs::File;
-use std::io;
+use std::path::Path;
 
 use super::far_process::{ANSWER_CHARS, MOST_NOISE, SSH_FAILED, try_reaching};
 use super::host::{Host, start_way};
@@ -12,6 +12,9 @@ use crate::tmux::program;
 
 /// Where it is put, unless the configuration names a path.
 const DEFAULT_PATH: &str = "~/.local/bin/tmux-task";
+
+/// What is copied instead where this program does not start: a program without libraries, beside this one.
+const STATIC: &str = "tmux-task-static";
 
 /// What does it there, a command a line.
 const SCRIPT: &str = include_str!("../../../hooks/install-host.sh");
@@ -39,14 +42,18 @@ pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error>
         in_home(target),
         commands.collect::<Vec<_>>().join("; ")
     ));
-    let attempt = async || {
-        let ours = program().ok_or(io::ErrorKind::NotFound.into());
-        let ours = ours.and_then(File::open);
-        let ours = ours.map_err(|error| Error::io("could not read this program", &error))?;
+    let ours = program().unwrap_or_default();
+    let attempt = async |file: &Path| {
+        let file = File::open(file);
+        let file = file.map_err(|error| Error::io("could not read this program", &error))?;
         let command = ssh(&host.links, destination, &["-oBatchMode=yes", "-T"], &line);
-        answer(host, destination, start_way(command, ours.into())?).await
+        answer(host, destination, start_way(command, file.into())?).await
     };
-    let answer = try_reaching(host, may_ask, attempt).await?;
+    let mut answer = try_reaching(host, may_ask, async || attempt(&ours).await).await?;
+    let fixed = ours.with_file_name(STATIC);
+    if answer.starts_with("stopped ") && fixed.exists() {
+        answer = try_reaching(host, may_ask, async || attempt(&fixed).await).await?;
+    }
     let (why, hint) = match answer.split_once(' ') {
         Some(("has", path)) => return Ok(format!("{name} has this version: {path}")),
         Some(("copied", path)) => return Ok(format!("copied this program to {name}: {path}")),
@@ -60,6 +67,10 @@ pub(crate) async fn install(host: &Host, may_ask: bool) -> Result<String, Error>
         Some(("system", system)) => (
             format!("{name} is {system}, this is {here}: this program does not run there"),
             format!("install {version} there, in {target}"),
+        ),
+        Some(("stopped", said)) => (
+            format!("this program does not start on {name}: {said}"),
+            format!("for older libraries, put {STATIC} beside it: `docs/package.sh static`"),
         ),
         Some(_) | None => (
             format!("{name} did not answer"),

@@ -49,10 +49,7 @@ const CLAUDE: [AdapterFile; 5] = [
     file!("claude-code", ".claude-plugin/marketplace.json"),
     file!("claude-code", "hooks/hooks.json"),
     file!("claude-code", ".mcp.json"),
-    (
-        "skills/tmux-task/SKILL.md",
-        include_str!("../../../hooks/skill/SKILL.md"),
-    ),
+    file!("claude-code", "skills/tmux-task/SKILL.md"),
 ];
 
 const OPENCODE: [AdapterFile; 1] = [file!("opencode", "tmux-task.js")];

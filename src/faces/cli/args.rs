@@ -38,6 +38,7 @@ use crate::ops::{SearchArguments, UpArguments, WaitArguments};
 #[command(
     name = "tmux-task",
     version,
+    long_version = env!("LONG_VERSION"),
     propagate_version = true,
     max_term_width = 100
 )]

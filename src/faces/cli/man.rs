@@ -147,7 +147,7 @@ pub(super) fn answer_completion(
 }
 
 /// The skill for agents: the guide_text below a header for the client.
-const SKILL: &str = include_str!("../../../hooks/skill/SKILL.md");
+const SKILL: &str = include_str!("../../../hooks/claude-code/skills/tmux-task/SKILL.md");
 
 const FENCE: &str = "---\n";
 
