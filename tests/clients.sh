@@ -6,6 +6,9 @@
 #   pi, claude, codex, opencode   one message when a task ends: while the client is idle,
 #                                 and after it was killed and restarted (pi: also if the receipt
 #                                 is lost)
+#   copilot, opencode2            each end is told once: while the client is idle and busy, ten at
+#                                 once, after a kill of the daemon, a restart and a kill of the
+#                                 client. opencode2 is a stand-in for OpenCode 2: opencode2.mjs
 #   escape, clear, removed        Claude Code: Escape during a turn, /clear, an emptied queue: what
 #                                 was dropped or not answered is given again (a minute each)
 #   claude+claude, codex+codex, opencode+opencode, pi+pi, pi+claude, claude+opencode,
@@ -14,7 +17,7 @@
 #   mcp                           clients with nothing but the MCP server
 #
 # --clients DIR  folder of the clients; missing ones are installed into it
-#                (default: target/clients; about 1.6 GB)
+#                (default: target/clients; about 2.0 GB)
 #
 # Each client runs in a network namespace with loopback only, with an empty
 # environment, a private HOME and an invented key. The script reports scenarios that
@@ -34,7 +37,7 @@ while [ $# -gt 0 ]; do
             clients=${2:?"tests/clients.sh: --clients takes a folder"}
             shift
             ;;
-        pi | claude | codex | opencode | escape | clear | removed | mcp | pi+pi | pi+claude | claude+claude | claude+opencode | \
+        pi | claude | codex | opencode | copilot | opencode2 | escape | clear | removed | mcp | pi+pi | pi+claude | claude+claude | claude+opencode | \
             codex+codex | codex+opencode | opencode+opencode) names+=("$1") ;;
         -h | --help)
             usage
@@ -48,7 +51,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ ${#names[@]} -gt 0 ] || names=(pi claude codex opencode escape clear removed mcp pi+pi claude+claude codex+codex
+[ ${#names[@]} -gt 0 ] || names=(pi claude codex opencode copilot opencode2 escape clear removed mcp pi+pi claude+claude codex+codex
     opencode+opencode pi+claude claude+opencode codex+opencode)
 for program in unshare ip npm python3 git tmux; do
     command -v "$program" >/dev/null || {
@@ -78,6 +81,7 @@ for name in "${names[@]}"; do
                 install_client opencode opencode-ai@1.18.33
                 install_client opencode-config @opencode-ai/plugin@1.18.33
                 ;;
+            copilot) install_client copilot @github/copilot@1.0.102 ;;
             mcp) install_client inspector @modelcontextprotocol/inspector@2.12.0 ;;
         esac || echo "tests/clients.sh: $client could not be installed" >&2
     done

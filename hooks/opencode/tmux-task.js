@@ -1,6 +1,7 @@
-// tmux-task for opencode. Gives the shell of each session its owner, and delivers the follow-ups of
-// its tasks. What to deliver, and when again, is decided by `tmux-task agent opencode`: this file only
-// runs what must run inside opencode.
+// tmux-task for opencode 1 and 2. Gives the shell of each session its owner, and delivers the
+// follow-ups of its tasks. What to deliver, and when again, is decided by `tmux-task agent opencode`:
+// this file only runs what must run inside opencode. One file serves both versions, because opencode
+// updates itself.
 import { spawn } from "node:child_process"
 import { createHash } from "node:crypto"
 
@@ -17,27 +18,36 @@ const FOLLOWED_WITHIN = 2000
 // How long the first shell waits for the name of the task session, in milliseconds.
 const NAMED_WITHIN = 5000
 
-// How long to wait for the event that a message is stored before looking for it, in milliseconds.
+// How long to wait for the event that opencode 1 has stored a message before looking for it, in
+// milliseconds.
 const STORED_WITHIN = 5000
+
+// How long to wait for the event that opencode 2 has moved a message from the inbox into the
+// conversation before looking for it, in milliseconds. It does so when the present turn has ended.
+const MOVED_WITHIN = 60_000
 
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-/** The end of a message id, the same whenever the message is delivered again. */
-function suffixOf(id) {
+/** So many characters for a message, the same whenever it is delivered again. */
+function codeOf(id, length) {
   const hash = createHash("sha256").update(`tmux-task:${id}`).digest()
-  return Array.from(hash.subarray(0, 14), (byte) => DIGITS[byte % DIGITS.length]).join("")
+  return Array.from(hash.subarray(0, length), (byte) => DIGITS[byte % DIGITS.length]).join("")
 }
+
+const suffixOf = (id) => codeOf(id, 14)
 
 let lastTime = 0
 let counter = 0
 
-/** A message id as opencode makes them: ascending, and with our suffix. */
+/** A message id as opencode 1 makes them: ascending, and with our suffix. */
 function messageIdOf(id, now = Date.now()) {
   counter = now === lastTime ? counter + 1 : 1
   lastTime = now
   const time = (BigInt(now) * 0x1000n + BigInt(counter)) & 0xffffffffffffn
   return `msg_${time.toString(16).padStart(12, "0")}${suffixOf(id)}`
 }
+
+const pause = (time) => new Promise((resolve) => setTimeout(resolve, time).unref?.())
 
 /** Resolves with the promise, or with nothing after so many milliseconds. */
 async function within(time, promise) {
@@ -48,15 +58,15 @@ async function within(time, promise) {
   return result
 }
 
+/** Follows the sessions of a folder. */
 class Followers {
-  constructor(client, directory) {
-    this.client = client
+  constructor(directory, wanted = new Set()) {
     this.directory = directory
     this.retry = FIRST_RETRY
     this.sessionName = new Promise((resolve) => (this.named = resolve))
-    this.wanted = new Set()
+    this.wanted = wanted
     this.followed = new Map() // session id -> { promise, resolve }
-    this.underWay = new Map() // session id -> { id, messageID, received }
+    this.underWay = new Map() // session id -> { id, messageID, stored, resolve }
     this.start()
   }
 
@@ -73,11 +83,18 @@ class Followers {
     child.stdin.on("error", () => {})
     child.on("error", () => {})
     child.on("close", () => {
-      const timer = setTimeout(() => this.start(), this.retry)
+      if (this.isStopped) return
+      const timer = setTimeout(() => this.isStopped || this.start(), this.retry)
       timer.unref?.()
       this.retry = Math.min(this.retry * 2, LONGEST_RETRY)
     })
     for (const id of this.wanted) this.say({ follow: id })
+  }
+
+  stop() {
+    this.isStopped = true
+    this.underWay.clear()
+    this.child.stdin.end()
   }
 
   say(request) {
@@ -99,6 +116,15 @@ class Followers {
     await within(FOLLOWED_WITHIN, state.promise)
   }
 
+  /** Puts into this environment what a shell of the session needs, when the session is followed. */
+  async nameOwner(id, env) {
+    env.TMUX_TASK_OWNER = `opencode:${id}`
+    await this.follow(id)
+    if (process.env.TMUX_TASK_SESSION || process.env.PI_TMUX_SESSION) return
+    const name = await within(NAMED_WITHIN, this.sessionName)
+    if (name) env.TMUX_TASK_SESSION = name
+  }
+
   receive(line) {
     let reply
     try {
@@ -106,6 +132,7 @@ class Followers {
     } catch {
       return
     }
+    if (this.isStopped) return
     const { to } = reply
     switch (reply.kind) {
       case "hello":
@@ -130,66 +157,143 @@ class Followers {
 
   async deliver(to, id, text, isNew) {
     if (this.underWay.get(to)?.id === id) return
-    const state = { id }
+    const state = { id, text, isNew }
     this.underWay.set(to, state)
     for (let wait = 500; this.underWay.get(to) === state; wait = Math.min(wait * 2, 60_000)) {
       try {
-        // It may have arrived before opencode or the follower ended.
-        if (!isNew || state.messageID) {
-          if (await this.isStored(to, id)) return this.received(to, id)
+        state.stored = new Promise((resolve) => (state.resolve = resolve))
+        if ((await this.give(to, state)) && this.underWay.get(to) === state) {
+          this.underWay.delete(to)
+          this.say({ received: { to, id } })
         }
-        state.messageID ??= messageIdOf(id)
-        const stored = new Promise((resolve) => (state.stored = resolve))
-        const answer = await this.client.session.promptAsync({ path: { id: to }, body: { messageID: state.messageID, parts: [{ type: "text", text }] } })
-        if (answer.error) throw new Error(JSON.stringify(answer.error))
-        await within(STORED_WITHIN, stored)
-        if (this.underWay.get(to) !== state) return
       } catch {
-        await new Promise((resolve) => setTimeout(resolve, wait).unref?.())
+        await pause(wait)
       }
     }
   }
 
-  async isStored(to, id) {
+  /** opencode reports that the session has a message, or that the user has taken it from the inbox. */
+  stored(to, messageID) {
+    const state = this.underWay.get(to)
+    if (state && state.messageID === messageID) state.resolve(true)
+  }
+}
+
+/** Gives messages to opencode 1, as prompts. */
+class OfVersion1 extends Followers {
+  /** Resolves with whether opencode has the message. */
+  async give(to, state) {
+    const { id, text } = state
+    // It may have arrived before opencode or the follower ended.
+    if ((!state.isNew || state.messageID) && (await this.has(to, id))) return true
+    state.messageID ??= messageIdOf(id)
+    const answer = await this.client.session.promptAsync({ path: { id: to }, body: { messageID: state.messageID, parts: [{ type: "text", text }] } })
+    if (answer.error) throw new Error(JSON.stringify(answer.error))
+    return await within(STORED_WITHIN, state.stored)
+  }
+
+  async has(to, id) {
     const answer = await this.client.session.messages({ path: { id: to }, query: { limit: 50 } })
     if (answer.error) throw new Error(JSON.stringify(answer.error))
     const suffix = suffixOf(id)
     return answer.data.some((message) => message.info.id.endsWith(suffix))
   }
+}
 
-  /** opencode reports that it has stored a message. */
-  stored(to, messageID) {
-    const state = this.underWay.get(to)
-    if (state && state.messageID === messageID) {
-      this.received(to, state.id)
-      state.stored?.()
+/** Gives messages to opencode 2, into the inbox of the session. */
+class OfVersion2 extends Followers {
+  /** Resolves with whether opencode has the message: in the conversation, or in the inbox and from before. */
+  async give(to, state) {
+    const { id, text } = state
+    state.messageID = `msg_${codeOf(id, 26)}`
+    if (!state.isAdmitted) {
+      const metadata = { source: "tmux-task", id }
+      const description = text.split("\n")[1] ?? text
+      // opencode admits an id once, also after a restart.
+      await this.session.synthetic({ sessionID: to, id: state.messageID, text, description, metadata, delivery: "queue" })
+      state.isAdmitted = true
+      if (!state.isNew) return true
+    } else {
+      const messages = await this.session.context({ sessionID: to })
+      if (messages.some((message) => message.id === state.messageID)) return true
     }
-  }
-
-  received(to, id) {
-    this.underWay.delete(to)
-    this.say({ received: { to, id } })
+    return await within(MOVED_WITHIN, state.stored)
   }
 }
 
-// opencode loads the plugin once for each folder of a process.
+// opencode 1 loads the plugin once for each folder of a process.
 const byDirectory = (globalThis[Symbol.for("tmux-task.opencode")] ??= new Map())
 
-export const TmuxTask = async ({ client, directory }) => {
-  const followers = byDirectory.get(directory) ?? new Followers(client, directory)
+async function server({ client, directory }) {
+  const followers = byDirectory.get(directory) ?? new OfVersion1(directory)
   followers.client = client
   byDirectory.set(directory, followers)
   return {
     "shell.env": async (input, output) => {
-      if (!input.sessionID) return
-      output.env.TMUX_TASK_OWNER = `opencode:${input.sessionID}`
-      await followers.follow(input.sessionID)
-      if (process.env.TMUX_TASK_SESSION || process.env.PI_TMUX_SESSION) return
-      const name = await within(NAMED_WITHIN, followers.sessionName)
-      if (name) output.env.TMUX_TASK_SESSION = name
+      if (input.sessionID) await followers.nameOwner(input.sessionID, output.env)
     },
     event: async ({ event }) => {
       if (event.type === "message.updated") followers.stored(event.properties.info.sessionID, event.properties.info.id)
     },
   }
 }
+
+// The sessions that were followed when opencode 2 unloaded the plugin of a folder, to load it again.
+const wantedIn = (globalThis[Symbol.for("tmux-task.opencode2")] ??= new Map())
+
+/**
+ * The calls of the shell tool whose shell is not there yet. opencode 2 asks for a shell's environment
+ * without saying whose it is: the call that it belongs to has the same command, and came just before.
+ */
+class ShellCalls {
+  constructor() {
+    this.calls = new Set()
+  }
+
+  add(call) {
+    if (call.tool === "shell") this.calls.add(call)
+  }
+
+  end({ id, sessionID }) {
+    for (const call of this.calls) if (call.id === id && call.sessionID === sessionID) this.calls.delete(call)
+  }
+
+  /** The session whose shell this is. None has one that the user opens. */
+  sessionOf(command) {
+    const all = [...this.calls]
+    // Another plugin may have changed the command of the only one.
+    const call = all.find((call) => call.input?.command === command) ?? (all.length === 1 ? all[0] : undefined)
+    this.calls.delete(call)
+    return call?.sessionID
+  }
+}
+
+async function setup(ctx) {
+  const directory = ctx.location.directory
+  const followers = new OfVersion2(directory, wantedIn.get(directory))
+  followers.session = ctx.session
+  wantedIn.set(directory, followers.wanted)
+  const shells = new ShellCalls()
+  await ctx.tool.hook("execute.before", (call) => shells.add(call))
+  await ctx.tool.hook("execute.after", (call) => shells.end(call))
+  await ctx.shell.hook("create.before", async ({ command, env }) => {
+    const id = shells.sessionOf(command)
+    if (id) await followers.nameOwner(id, env)
+  })
+  const watch = async () => {
+    while (!followers.isStopped) {
+      try {
+        for await (const { type, data } of ctx.event.subscribe()) {
+          if (type === "session.inbox.delivered" || type === "session.inbox.cancelled") followers.stored(data.sessionID, data.inboxID)
+        }
+      } catch {
+        // What is missed meanwhile is looked for.
+      }
+      await pause(FIRST_RETRY)
+    }
+  }
+  watch()
+  return () => followers.stop()
+}
+
+export default { id: "tmux-task", server, setup }

@@ -17,6 +17,7 @@ const OF_CONVERSATION: &str = "\
     PI_SESSION_ID PI_SESSION_FILE PI_TMUX_ROOT_CWD \
     CLAUDECODE CLAUDE_CODE_* CLAUDE_PID \
     CODEX_THREAD_ID CODEX_SESSION_ID CODEX_TOOL_CALL_ID CODEX_MANAGED_* \
+    COPILOT_AGENT_SESSION_ID COPILOT_CLI COPILOT_LOADER_PID \
     OPENCODE OPENCODE_PID OPENCODE_SERVER_PASSWORD \
     AI_AGENT AGENT TMUX_TASK_MACHINE TMUX_TASK_OWNER";
 
@@ -33,7 +34,7 @@ const OF_LOGIN: &str = "\
 /// Variables that a daemon needs besides those of a login: our own settings, the conversation that it
 /// is started for, the way to the addresses of sinks, and what a panic prints.
 const OF_DAEMON: &str = "\
-    TMUX_TASK_* CLAUDE_CODE_SESSION_ID CODEX_THREAD_ID PI_SESSION_ID \
+    TMUX_TASK_* CLAUDE_CODE_SESSION_ID CODEX_THREAD_ID COPILOT_AGENT_SESSION_ID PI_SESSION_ID \
     HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY all_proxy NO_PROXY no_proxy \
     RUST_BACKTRACE RUST_LIB_BACKTRACE";
 
@@ -142,9 +143,10 @@ const MAX_CHARS: usize = 200;
 pub const ASKER_CHARS: usize = 2 * MAX_CHARS + 1;
 
 /// Which variable names the conversation, by client.
-const CLIENTS: [(&str, &str); 3] = [
+const CLIENTS: [(&str, &str); 4] = [
     ("claude", "CLAUDE_CODE_SESSION_ID"),
     ("codex", "CODEX_THREAD_ID"),
+    ("copilot", "COPILOT_AGENT_SESSION_ID"),
     ("pi", "PI_SESSION_ID"),
 ];
 
@@ -235,6 +237,7 @@ mod tests {
             ("CLAUDECODE=1 TMUX_TASK_OWNER=", None),
             ("CLAUDE_CODE_SESSION_ID=c1", Some("claude:c1")),
             ("CODEX_THREAD_ID=x1", Some("codex:x1")),
+            ("COPILOT_AGENT_SESSION_ID=g1", Some("copilot:g1")),
             ("PI_SESSION_ID=p1", Some("pi:p1")),
             (all, Some("claude:c1")),
             ("CLAUDE_CODE_SESSION_ID=c1 TMUX_TASK_OWNER=me", Some("me")),

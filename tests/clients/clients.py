@@ -45,7 +45,7 @@ class World:
         self.program = program
         os.symlink(program, f"{self.root}/bin/tmux-task")
         node = f"{clients}/node/node_modules/node/bin"
-        packages = [f"{clients}/{name}/node_modules/.bin" for name in ("claude", "codex", "opencode", "pi")]
+        packages = [f"{clients}/{name}/node_modules/.bin" for name in ("claude", "codex", "opencode", "pi", "copilot")]
         path = [f"{self.root}/bin", node, *packages, "/usr/local/bin", "/usr/bin", "/bin"]
         self.env = {
             "HOME": self.home, "SHELL": "/bin/bash", "LANG": "C.UTF-8", "TERM": "xterm-256color", "PATH": ":".join(path),
@@ -471,4 +471,73 @@ class Opencode(Client):
         self.http("POST", f"/session/{self.session}/prompt_async", {"parts": [{"type": "text", "text": text}]})
 
 
+class Opencode2(Client):
+    """A stand-in for OpenCode 2: opencode2.mjs."""
+    name = "opencode"
+
+    def set_environment(self):
+        self.env.update(MODEL_URL=self.model.url, OPENCODE_STATE=f"{self.root}/opencode2.json")
+
+    def configure(self):
+        host = os.path.join(os.path.dirname(os.path.abspath(__file__)), "opencode2.mjs")
+        self.write(f"{self.root}/bin/opencode", f'#!/bin/sh\nexec node "{host}" "$@"\n')
+        os.chmod(f"{self.root}/bin/opencode", 0o755)
+
+    def start(self, resume=False):
+        self.spawn(["opencode", f"ses_{self.mark}"])
+
+    def prompt(self, text):
+        self.say({"prompt": text})
+
+    def quit(self):
+        self.process.stdin.close()
+        self.process.wait(DEADLINE)
+
+    def check(self, world):
+        """Each message is in the conversation once, with its id."""
+        with open(self.env["OPENCODE_STATE"], encoding="utf-8") as file:
+            messages = json.load(file)["sessions"][f"ses_{self.mark}"]["messages"]
+        ids = [one["metadata"]["id"] for one in messages if one.get("metadata")]
+        if len(ids) != len(set(ids)):
+            raise SystemExit(f"twice: {ids}")
+        print(f"{len(ids)} messages, each with an id of its own")
+
+
+class Copilot(Terminal):
+    """GitHub Copilot CLI, with a provider of its own instead of GitHub's."""
+    name = "copilot"
+
+    def set_environment(self):
+        super().set_environment()
+        self.env.update(
+            COPILOT_OFFLINE="true", COPILOT_AUTO_UPDATE="false", COPILOT_PROVIDER_BASE_URL=f"{self.model.url}/v1", COPILOT_PROVIDER_TYPE="openai",
+            COPILOT_PROVIDER_API_KEY=KEY, COPILOT_MODEL="fake-1", COPILOT_ALLOW_ALL="true",
+        )
+
+    def configure(self):
+        """It needs no more than its variables."""
+
+    def command(self, resume):
+        return ["copilot", "--experimental", "--allow-all", *(["--continue"] if resume else [])]
+
+    def is_ready(self, screen):
+        return "❯" in screen
+
+    def quit(self):
+        self.prompt("/exit")
+        until("Copilot has quit", lambda: not self.tui("list-panes", "-t", self.tab))
+
+    def check(self, world):
+        """A task belongs to the session and does not have its variables."""
+        self.run("tmux-task run seen -- 'env; sleep 1000'")
+        until("the model has the window of `seen`", lambda: self.heard("task=seen"))
+        task = next(one for one in json.loads(world.task("ls", "--json").stdout)["tasks"] if one["windowName"] == "seen")
+        seen = until("its environment", lambda: world.task("logs", "seen").stdout)
+        for name in ("COPILOT_AGENT_SESSION_ID", "COPILOT_CLI", "COPILOT_LOADER_PID"):
+            if f"\n{name}=" in seen:
+                raise SystemExit(f"the task has {name}")
+        print(f"a task's owner: {task['owner']}")
+
+
 KINDS = {kind.name: kind for kind in (Pi, Claude, Codex, Opencode)}
+SIX = {"copilot": Copilot, "opencode2": Opencode2}

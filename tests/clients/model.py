@@ -32,7 +32,7 @@ def call_for(prompt, tools):
             if str(tool.get("name")).endswith(name):
                 return tool["name"], json.JSONDecoder().raw_decode(arguments)[0]
     for tool in tools:
-        if prompt.startswith("RUN: ") and str(tool.get("name")).lower() in ("bash", "exec_command"):
+        if prompt.startswith("RUN: ") and str(tool.get("name")).lower() in ("bash", "exec_command", "shell"):
             schema = tool.get("parameters") or tool.get("input_schema") or {}
             name = "cmd" if tool["name"] == "exec_command" else "command"
             return tool["name"], {name: "run it" for name in schema.get("required", [])} | {name: prompt[5:].strip()}

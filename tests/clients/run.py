@@ -10,10 +10,11 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from clients import KINDS, WATCH, World, until  # noqa: E402
+from clients import KINDS, SIX, WATCH, World, until  # noqa: E402
 from dropped import DROPPED  # noqa: E402
 from mcp import mcp  # noqa: E402
 from pairs import PAIRS, pair  # noqa: E402
+from six import six  # noqa: E402
 
 
 def alone(world, kind):
@@ -70,6 +71,8 @@ def main():
             DROPPED[scenario](world)
         elif scenario in PAIRS:
             pair(world, *PAIRS[scenario])
+        elif scenario in SIX:
+            six(world, SIX[scenario])
         else:
             alone(world, KINDS[scenario])
     except BaseException:

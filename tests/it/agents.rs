@@ -235,6 +235,21 @@ fn only_conversations_with_pending_messages_of_their_own_are_adopted() {
 }
 
 #[test]
+fn conversations_with_running_tasks_are_adopted() {
+    let world = World::new();
+    world.daemon();
+    let gate = "until [ -e gate ]; do sleep 0.05; done; exit 3";
+    world.task_as("opencode:a", ["run", "a", "--", gate]).ok();
+    run_to_end(&world, "opencode:b", "b");
+    let mut adapter = adapter(&world, &["opencode", "--adopt"]);
+    until_following(&adapter, "a");
+    fs::write(world.project().join("gate"), "").unwrap();
+    let told = adapter.records_until(|line| is_message(line) && line["to"] == "a");
+    check_ends(told.last().unwrap(), [("a", 1)]);
+    confirm(&mut adapter, told.last().unwrap());
+}
+
+#[test]
 fn an_adapter_that_adopts_serves_before_the_first_task_of_the_project_and_ends_with_its_client() {
     let world = World::new();
     let mut adapter = adapter(&world, &["opencode", "--adopt"]);
@@ -516,6 +531,13 @@ fn an_adapter_is_shown_then_written_then_removed() {
         assert_eq!(init(&world, &["--remove"]), format!("{said}{shown}\n"));
         assert!(!path.exists());
     }
+    let extension = world.path("home/.copilot/extensions/tmux-task/extension.mjs");
+    let written = format!("wrote {}\n", extension.display());
+    world.install("copilot", "");
+    assert_eq!(world.task(["init", "copilot", "--write"]).ok(), written);
+    assert!(extension.exists());
+    world.task(["init", "copilot", "--remove"]).ok();
+    assert!(!extension.parent().unwrap().exists());
     let marker = world.path("xdg/tmux-task/adapters/codex/enabled");
     let start = format!(
         "would write {}\nwould run codex mcp add tmux-task --env ",
@@ -528,7 +550,7 @@ fn an_adapter_is_shown_then_written_then_removed() {
 fn a_client_that_is_missing_is_named() {
     let mut world = World::new();
     world.set("PATH", "/nowhere");
-    for client in ["pi", "opencode", "claude", "codex"] {
+    for client in ["pi", "opencode", "claude", "codex", "copilot"] {
         let output = world.task(["init", client, "--write"]);
         let expected = format!("tmux-task: init: no program `{client}` on PATH, so nothing was");
         output.fails_so(1, &expected).says("and put it on PATH");
@@ -575,11 +597,11 @@ fn a_client_that_fails_half_way_leaves_nothing_that_remove_does_not_take_away() 
 
 // --- opencode
 
-/// opencode as the plugin sees it: `store ID` on standard input is opencode's report that it has
+/// opencode 1 as the plugin sees it: `store ID` on standard input is opencode's report that it has
 /// stored a message; the arguments are the messages that it has from the start.
 const OPENCODE: &str = r#"
 import { createInterface } from "node:readline"
-import { TmuxTask } from "./tmux-task.mjs"
+import plugin from "./tmux-task.mjs"
 const say = (line) => console.log(JSON.stringify(line))
 const stored = process.argv.slice(2)
 const client = { session: {
@@ -592,31 +614,94 @@ const client = { session: {
     return { data: stored.map((id) => ({ info: { id } })) }
   },
 } }
-const plugin = await TmuxTask({ client, directory: process.cwd() })
+const hooks = await plugin.server({ client, directory: process.cwd() })
 const output = { env: {} }
-await plugin["shell.env"]({ cwd: process.cwd(), sessionID: "ses_1" }, output)
+await hooks["shell.env"]({ cwd: process.cwd(), sessionID: "ses_1" }, output)
 say({ kind: "env", env: output.env })
 for await (const line of createInterface({ input: process.stdin })) {
   const id = line.split(" ")[1]
   stored.push(id)
-  await plugin.event({ event: { type: "message.updated", properties: { info: { id, sessionID: "ses_1" } } } })
+  await hooks.event({ event: { type: "message.updated", properties: { info: { id, sessionID: "ses_1" } } } })
+}
+process.exit(0)
+"#;
+
+/// opencode 2 as the plugin sees it: `deliver ID` on standard input moves a message from the inbox into
+/// the conversation, `cancel ID` takes it from the inbox; the arguments are the ids that it has from
+/// the start.
+const OPENCODE_2: &str = r#"
+import { createInterface } from "node:readline"
+import plugin from "./tmux-task.mjs"
+const say = (line) => console.log(JSON.stringify(line))
+const admitted = process.argv.slice(2)
+const hooks = {}
+const hook = async (name, callback) => { hooks[name] = callback }
+let emit
+const ctx = {
+  location: { directory: process.cwd() },
+  tool: { hook },
+  shell: { hook },
+  event: { subscribe: async function* () {
+    for (;;) yield await new Promise((resolve) => (emit = resolve))
+  } },
+  session: {
+    synthetic: async (input) => {
+      say({ kind: "synthetic", isNew: !admitted.includes(input.id), ...input })
+      admitted.push(input.id)
+    },
+    context: async () => [],
+  },
+}
+await plugin.setup(ctx)
+const call = (sessionID, command) => ({ tool: "shell", id: `call_${sessionID}`, sessionID, input: { command } })
+const calls = [call("ses_1", "make"), call("ses_2", "make test"), call("ses_3", "wrong")]
+for (const one of calls) hooks["execute.before"](one)
+hooks["execute.after"](calls[2])
+hooks["execute.before"](call("ses_4", "rewritten"))
+const environment = async (command) => {
+  const env = {}
+  await hooks["create.before"]({ command, env })
+  return env
+}
+const envs = ["make test", "make", "rewritten by another", "of the user"].map(environment)
+say({ kind: "env", envs: await Promise.all(envs) })
+for await (const line of createInterface({ input: process.stdin })) {
+  const [what, inboxID] = line.split(" ")
+  const type = what === "deliver" ? "session.inbox.delivered" : "session.inbox.cancelled"
+  emit({ type, data: { sessionID: "ses_1", inboxID } })
 }
 process.exit(0)
 "#;
 
 /// A client with the plugin, which has these messages, and what it says until its shells' environment.
 fn opencode(world: &World, stored: &[&str]) -> (Running, Vec<Value>) {
-    let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("hooks/opencode/tmux-task.js");
-    fs::copy(plugin, world.path("tmux-task.mjs")).unwrap();
-    fs::write(world.path("opencode.mjs"), OPENCODE).unwrap();
-    let mut command = world.command("node");
-    command
-        .arg(world.path("opencode.mjs"))
-        .args(stored)
-        .stdin(Stdio::piped());
-    let client = Running::start(command);
+    opencode_of(world, OPENCODE, stored)
+}
+
+fn opencode_of(world: &World, host: &str, stored: &[&str]) -> (Running, Vec<Value>) {
+    fs::write(world.path("opencode.mjs"), host).unwrap();
+    let client = with_hook(world, "opencode/tmux-task.js", "opencode.mjs", stored);
     let said = client.records_until(|said| said["kind"] == "env");
     (client, said)
+}
+
+/// Runs a script beside a copy of this file of `hooks`, which is a module there.
+fn with_hook(world: &World, hook: &str, script: &str, args: &[&str]) -> Running {
+    let hook = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("hooks")
+        .join(hook);
+    let name = hook.with_extension("mjs");
+    fs::copy(
+        &hook,
+        world.path(name.file_name().unwrap().to_str().unwrap()),
+    )
+    .unwrap();
+    let mut command = world.command("node");
+    command
+        .arg(world.path(script))
+        .args(args)
+        .stdin(Stdio::piped());
+    Running::start(command)
 }
 
 #[test]
@@ -660,4 +745,126 @@ fn shells_of_opencode_have_the_session_that_is_followed() {
     let (_client, said) = opencode(&world, &[]);
     let name = &said.last().unwrap()["env"]["TMUX_TASK_SESSION"];
     begins(name.as_str().unwrap(), "task-project-");
+}
+
+#[test]
+fn the_plugin_of_opencode_2_gives_each_message_an_id_once() {
+    let mut world = World::new();
+    world.prepend_path(World::program().parent().unwrap());
+    world.daemon();
+    let (mut client, said) = opencode_of(&world, OPENCODE_2, &[]);
+    // Whose a shell is follows from the call that it belongs to.
+    let of = |id: &str| json!({"TMUX_TASK_OWNER": format!("opencode:{id}")});
+    let envs = json!([of("ses_2"), of("ses_1"), of("ses_4"), {}]);
+    assert_eq!(said.last().unwrap()["envs"], envs);
+
+    run_to_end(&world, "opencode:ses_1", "a");
+    let a = client.record();
+    assert_eq!(
+        (&a["sessionID"], &a["delivery"]),
+        (&json!("ses_1"), &json!("queue"))
+    );
+    has(a["text"].as_str().unwrap(), "(a) exited with code 3");
+    has(a["description"].as_str().unwrap(), "(a) exited with code 3");
+    let id = |said: &Value| said["id"].as_str().unwrap().to_owned();
+    assert!(id(&a).starts_with("msg_") && id(&a).len() == 30, "{a}");
+    // The next one is given when the conversation has it.
+    run_to_end(&world, "opencode:ses_1", "b");
+    client.write(&format!("deliver {}\n", id(&a)));
+    let b = client.record();
+    has(b["text"].as_str().unwrap(), "(b) exited");
+    // The user takes it from the inbox.
+    client.write(&format!("cancel {}\n", id(&b)));
+    world.until_acknowledged("opencode:ses_1");
+    // opencode is killed while it has the next one in its inbox: it gets the same id.
+    run_to_end(&world, "opencode:ses_1", "d");
+    let d = client.record();
+    client.kill();
+    let (client, mut said) = opencode_of(&world, OPENCODE_2, &[&id(&d)]);
+    world.until_acknowledged("opencode:ses_1");
+    run_to_end(&world, "opencode:ses_1", "e");
+    said.extend(client.records_until(|said| said["isNew"] == true));
+    let given = said.iter().filter(|said| said["kind"] == "synthetic");
+    let ids = given.map(id).collect::<Vec<_>>();
+    assert_eq!((ids.len(), &ids[0]), (2, &id(&d)), "{said:?}");
+    has(said.last().unwrap()["text"].as_str().unwrap(), "(e) exited");
+}
+
+// --- GitHub Copilot CLI
+
+/// What the extension imports: a session that is told on standard input what happens to a message in
+/// its queue, `store`, `remove` or `idle`. The arguments are the texts of those that it has from the start.
+const COPILOT: &str = r#"
+import { createInterface } from "node:readline"
+const say = (line) => console.log(JSON.stringify(line))
+const messageOf = (content) => ({ type: "user.message", data: { content } })
+const events = process.argv.slice(2).map(messageOf)
+const handlers = {}
+const queue = []
+createInterface({ input: process.stdin }).on("line", (line) => {
+  if (line === "idle") return handlers["session.idle"]({})
+  const event = messageOf(queue.shift())
+  if (line === "store") events.push(event)
+  if (line === "store") handlers["user.message"](event)
+  else handlers["session.idle"]({})
+})
+export const joinSession = async () => ({
+  sessionId: "g1",
+  on: (type, handler) => { handlers[type] = handler },
+  log: async (text) => say({ kind: "log", text }),
+  send: async ({ prompt, mode }) => {
+    queue.push(prompt)
+    say({ kind: "send", mode, text: prompt })
+  },
+  getEvents: async () => {
+    say({ kind: "lookup" })
+    return events
+  },
+  rpc: { queue: { pendingItems: async () => ({ items: queue.map((displayText) => ({ displayText })) }) } },
+})
+"#;
+
+fn copilot(world: &World, stored: &[&str]) -> Running {
+    let package = world.path("node_modules/@github/copilot-sdk");
+    fs::create_dir_all(&package).unwrap();
+    fs::write(package.join("extension.mjs"), COPILOT).unwrap();
+    let manifest = json!({"exports": {"./extension": "./extension.mjs"}});
+    fs::write(package.join("package.json"), manifest.to_string()).unwrap();
+    with_hook(world, "copilot/extension.mjs", "extension.mjs", stored)
+}
+
+#[test]
+fn the_extension_of_copilot_delivers_once() {
+    let mut world = World::new();
+    world.prepend_path(World::program().parent().unwrap());
+    world.daemon();
+    let text = |said: &Value| said["text"].as_str().unwrap().to_owned();
+    let mut client = copilot(&world, &[]);
+    run_to_end(&world, "copilot:g1", "a");
+    let a = client.record();
+    assert_eq!(
+        (&a["kind"], &a["mode"]),
+        (&json!("send"), &json!("enqueue"))
+    );
+    has(text(&a), "(a) exited with code 3");
+    has(text(&a).lines().last().unwrap(), "(tmux-task ");
+    // The end of the turn before says nothing of it.
+    client.write("idle\n");
+    run_to_end(&world, "copilot:g1", "b");
+    client.write("store\n");
+    has(text(&client.record()), "(b) exited");
+    // The user takes it from the queue.
+    client.write("remove\n");
+    world.until_acknowledged("copilot:g1");
+    // Copilot stores the next one and is killed before the extension knows.
+    run_to_end(&world, "copilot:g1", "c");
+    let c = client.record();
+    client.kill();
+    let client = copilot(&world, &[&text(&c)]);
+    assert_eq!(client.record()["kind"], "lookup");
+    world.until_acknowledged("copilot:g1");
+    run_to_end(&world, "copilot:g1", "d");
+    let d = client.record();
+    has(text(&d), "(d) exited");
+    lacks(text(&d), "(c)");
 }

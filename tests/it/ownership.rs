@@ -190,7 +190,7 @@ fn a_home_of_another_user_is_left_alone() {
         "tmux-task: init: {} belongs to uid {OTHER_UID}",
         home.display()
     );
-    for program in ["claude", "codex", "opencode", "pi"] {
+    for program in ["claude", "codex", "copilot", "opencode", "pi"] {
         world
             .task(["init", program, "--write"])
             .fails_saying(1, &why);

@@ -55,6 +55,7 @@ fn each_client_is_told_each_time_which_wait_to_use() {
     for (variable, id, client) in [
         ("CLAUDE_CODE_SESSION_ID", "c", Some("claude")),
         ("CODEX_THREAD_ID", "d", Some("codex")),
+        ("COPILOT_AGENT_SESSION_ID", "g", Some("copilot")),
         ("PI_SESSION_ID", "p", Some("pi")),
         ("TMUX_TASK_OWNER", "opencode:o", Some("opencode")),
         ("TMUX_TASK_OWNER", "mine:1", None),

@@ -45,10 +45,6 @@ pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
     Some(folder_in_home(env, "XDG_DATA_HOME", ".local/share")?.join("tmux-task/adapters"))
 }
 
-pub(crate) fn opencode_plugins(env: Env<'_>) -> Option<PathBuf> {
-    Some(folder_in_home(env, "XDG_CONFIG_HOME", ".config")?.join("opencode/plugin"))
-}
-
 /// Returns the folder that the variable names, else this one in the home folder.
 fn folder_in_home(env: Env<'_>, variable: &str, usual: &str) -> Option<PathBuf> {
     folder_of(env, variable).or_else(|| Some(folder_of(env, "HOME")?.join(usual)))
@@ -56,14 +52,20 @@ fn folder_in_home(env: Env<'_>, variable: &str, usual: &str) -> Option<PathBuf> 
 
 /// Returns a file that is there if this client's adapter is installed; `None` if it has none.
 pub(crate) fn adapter_file(client: &str, env: Env<'_>) -> Option<PathBuf> {
-    let file = match client {
-        "pi" => "pi/package.json",
-        "claude" => "claude-code/.claude-plugin/plugin.json",
-        "codex" => "codex/enabled",
-        "opencode" => return Some(opencode_plugins(env)?.join("tmux-task.js")),
-        _ => return None,
-    };
-    Some(adapters_folder(env)?.join(file))
+    let ours = |file| Some(adapters_folder(env)?.join(file));
+    let theirs = |variable, usual, file| Some(folder_in_home(env, variable, usual)?.join(file));
+    match client {
+        "pi" => ours("pi/package.json"),
+        "claude" => ours("claude-code/.claude-plugin/plugin.json"),
+        "codex" => ours("codex/enabled"),
+        "opencode" => theirs("XDG_CONFIG_HOME", ".config", "opencode/plugin/tmux-task.js"),
+        "copilot" => theirs(
+            "COPILOT_HOME",
+            ".copilot",
+            "extensions/tmux-task/extension.mjs",
+        ),
+        _ => None,
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -34,11 +34,18 @@ pub(crate) enum AgentClient {
     Claude,
     Codex,
     Opencode,
+    Copilot,
 }
 
 impl AgentClient {
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 4] = [Self::Pi, Self::Claude, Self::Codex, Self::Opencode];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Pi,
+        Self::Claude,
+        Self::Codex,
+        Self::Opencode,
+        Self::Copilot,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -46,6 +53,7 @@ impl AgentClient {
             Self::Claude => "claude",
             Self::Codex => "codex",
             Self::Opencode => "opencode",
+            Self::Copilot => "copilot",
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::AgentClient;
-use crate::config::paths::{Env, adapters_folder, opencode_plugins};
+use crate::config::paths::{Env, adapter_file, adapters_folder};
 use crate::files;
 use crate::model::{Error, quote_where_needed};
 use crate::process::{ProgramEnd, run_program};
@@ -54,6 +54,8 @@ const CLAUDE: [AdapterFile; 5] = [
 
 const OPENCODE: [AdapterFile; 1] = [file!("opencode", "tmux-task.js")];
 
+const COPILOT: [AdapterFile; 1] = [file!("copilot", "extension.mjs")];
+
 /// While this file is there, `run` follows the threads of Codex whose shells call it.
 const CODEX: [AdapterFile; 1] = [file!("codex", "enabled")];
 
@@ -91,6 +93,12 @@ impl Setup {
         let no_home = || Error::failed("no folder for the adapter: HOME is not set");
         let adapters = adapters_folder(env).ok_or_else(no_home)?;
         let programs = std::env::split_paths(&env("PATH").unwrap_or_default()).collect();
+        // The client finds its file by itself.
+        let without_commands = |files: &'static [AdapterFile]| {
+            let mut folder = adapter_file(client.name(), env).ok_or_else(no_home)?;
+            folder.pop();
+            Ok::<_, Error>((folder, files, Vec::new(), Vec::new()))
+        };
         let (folder, files, install, remove): (_, &'static [AdapterFile], _, _) = match client {
             AgentClient::Pi => {
                 let folder = adapters.join("pi");
@@ -123,10 +131,8 @@ impl Setup {
                 let remove = vec![words("codex mcp remove tmux-task")];
                 (adapters.join("codex"), &CODEX, vec![add], remove)
             }
-            AgentClient::Opencode => {
-                let folder = opencode_plugins(env).ok_or_else(no_home)?;
-                (folder, &OPENCODE, Vec::new(), Vec::new())
-            }
+            AgentClient::Opencode => without_commands(&OPENCODE)?,
+            AgentClient::Copilot => without_commands(&COPILOT)?,
         };
         Ok(Self {
             program: client.name(),
@@ -278,7 +284,6 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::paths::adapter_file;
     use crate::model::test_notation::env;
 
     fn setup(client: AgentClient, home: &Path) -> Setup {

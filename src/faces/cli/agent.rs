@@ -44,6 +44,8 @@ pub(super) enum InitClient {
     Codex,
     /// opencode: a plugin file
     Opencode,
+    /// GitHub Copilot CLI: an extension
+    Copilot,
     /// host HOST: puts this program onto another machine, and checks it
     Host,
 }
@@ -54,6 +56,8 @@ pub(super) enum AgentCommand {
     Pi(AgentServe),
     /// Serve opencode's plugin: JSON lines on standard input and output
     Opencode(AgentServe),
+    /// Serve the extension of Copilot CLI: JSON lines on standard input and output
+    Copilot(AgentServe),
     /// Deliver to a thread of Codex
     Codex {
         /// The thread
@@ -90,6 +94,7 @@ pub(super) async fn run(context: &Context, client: AgentCommand) -> Result<(), E
     match client {
         AgentCommand::Pi(args) => serve_adapter(context, AgentClient::Pi, args).await,
         AgentCommand::Opencode(args) => serve_adapter(context, AgentClient::Opencode, args).await,
+        AgentCommand::Copilot(args) => serve_adapter(context, AgentClient::Copilot, args).await,
         AgentCommand::Codex {
             id,
             program,
@@ -190,6 +195,7 @@ pub(super) async fn init(context: &Context, args: Init) -> Result<(), Error> {
         InitClient::Claude => AgentClient::Claude,
         InitClient::Codex => AgentClient::Codex,
         InitClient::Opencode => AgentClient::Opencode,
+        InitClient::Copilot => AgentClient::Copilot,
     };
     // Each command of a client has a time limit of its own.
     context.limit.lift();
