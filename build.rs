@@ -98,7 +98,9 @@ fn git(args: &[&str]) -> Option<String> {
 
 /// Returns the day of a time in seconds since 1970, in UTC.
 fn day(seconds: u64) -> String {
-    let is_leap = |year: u64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    let is_leap = |year: u64| {
+        (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
+    };
     let (mut year, mut month, mut days) = (1970, 1, seconds / 86_400);
     loop {
         let of_month = match month {

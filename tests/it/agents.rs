@@ -597,81 +597,9 @@ fn a_client_that_fails_half_way_leaves_nothing_that_remove_does_not_take_away() 
 
 // --- opencode
 
-/// opencode 1 as the plugin sees it: `store ID` on standard input is opencode's report that it has
-/// stored a message; the arguments are the messages that it has from the start.
-const OPENCODE: &str = r#"
-import { createInterface } from "node:readline"
-import plugin from "./tmux-task.mjs"
-const say = (line) => console.log(JSON.stringify(line))
-const stored = process.argv.slice(2)
-const client = { session: {
-  promptAsync: async ({ path, body }) => {
-    say({ kind: "prompt", to: path.id, id: body.messageID, text: body.parts[0].text })
-    return {}
-  },
-  messages: async () => {
-    say({ kind: "lookup" })
-    return { data: stored.map((id) => ({ info: { id } })) }
-  },
-} }
-const hooks = await plugin.server({ client, directory: process.cwd() })
-const output = { env: {} }
-await hooks["shell.env"]({ cwd: process.cwd(), sessionID: "ses_1" }, output)
-say({ kind: "env", env: output.env })
-for await (const line of createInterface({ input: process.stdin })) {
-  const id = line.split(" ")[1]
-  stored.push(id)
-  await hooks.event({ event: { type: "message.updated", properties: { info: { id, sessionID: "ses_1" } } } })
-}
-process.exit(0)
-"#;
+const OPENCODE: &str = include_str!("../fixtures/agents/opencode.mjs");
 
-/// opencode 2 as the plugin sees it: `deliver ID` on standard input moves a message from the inbox into
-/// the conversation, `cancel ID` takes it from the inbox; the arguments are the ids that it has from
-/// the start.
-const OPENCODE_2: &str = r#"
-import { createInterface } from "node:readline"
-import plugin from "./tmux-task.mjs"
-const say = (line) => console.log(JSON.stringify(line))
-const admitted = process.argv.slice(2)
-const hooks = {}
-const hook = async (name, callback) => { hooks[name] = callback }
-let emit
-const ctx = {
-  location: { directory: process.cwd() },
-  tool: { hook },
-  shell: { hook },
-  event: { subscribe: async function* () {
-    for (;;) yield await new Promise((resolve) => (emit = resolve))
-  } },
-  session: {
-    synthetic: async (input) => {
-      say({ kind: "synthetic", isNew: !admitted.includes(input.id), ...input })
-      admitted.push(input.id)
-    },
-    context: async () => [],
-  },
-}
-await plugin.setup(ctx)
-const call = (sessionID, command) => ({ tool: "shell", id: `call_${sessionID}`, sessionID, input: { command } })
-const calls = [call("ses_1", "make"), call("ses_2", "make test"), call("ses_3", "wrong")]
-for (const one of calls) hooks["execute.before"](one)
-hooks["execute.after"](calls[2])
-hooks["execute.before"](call("ses_4", "rewritten"))
-const environment = async (command) => {
-  const env = {}
-  await hooks["create.before"]({ command, env })
-  return env
-}
-const envs = ["make test", "make", "rewritten by another", "of the user"].map(environment)
-say({ kind: "env", envs: await Promise.all(envs) })
-for await (const line of createInterface({ input: process.stdin })) {
-  const [what, inboxID] = line.split(" ")
-  const type = what === "deliver" ? "session.inbox.delivered" : "session.inbox.cancelled"
-  emit({ type, data: { sessionID: "ses_1", inboxID } })
-}
-process.exit(0)
-"#;
+const OPENCODE_2: &str = include_str!("../fixtures/agents/opencode2.mjs");
 
 /// A client with the plugin, which has these messages, and what it says until its shells' environment.
 fn opencode(world: &World, stored: &[&str]) -> (Running, Vec<Value>) {
@@ -792,37 +720,7 @@ fn the_plugin_of_opencode_2_gives_each_message_an_id_once() {
 
 // --- GitHub Copilot CLI
 
-/// What the extension imports: a session that is told on standard input what happens to a message in
-/// its queue, `store`, `remove` or `idle`. The arguments are the texts of those that it has from the start.
-const COPILOT: &str = r#"
-import { createInterface } from "node:readline"
-const say = (line) => console.log(JSON.stringify(line))
-const messageOf = (content) => ({ type: "user.message", data: { content } })
-const events = process.argv.slice(2).map(messageOf)
-const handlers = {}
-const queue = []
-createInterface({ input: process.stdin }).on("line", (line) => {
-  if (line === "idle") return handlers["session.idle"]({})
-  const event = messageOf(queue.shift())
-  if (line === "store") events.push(event)
-  if (line === "store") handlers["user.message"](event)
-  else handlers["session.idle"]({})
-})
-export const joinSession = async () => ({
-  sessionId: "g1",
-  on: (type, handler) => { handlers[type] = handler },
-  log: async (text) => say({ kind: "log", text }),
-  send: async ({ prompt, mode }) => {
-    queue.push(prompt)
-    say({ kind: "send", mode, text: prompt })
-  },
-  getEvents: async () => {
-    say({ kind: "lookup" })
-    return events
-  },
-  rpc: { queue: { pendingItems: async () => ({ items: queue.map((displayText) => ({ displayText })) }) } },
-})
-"#;
+const COPILOT: &str = include_str!("../fixtures/agents/copilot-sdk.mjs");
 
 fn copilot(world: &World, stored: &[&str]) -> Running {
     let package = world.path("node_modules/@github/copilot-sdk");

@@ -8,38 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{World, argv, has_fields, pid as pid_of, rows, story, without_ids};
 
-/// A server: `serve ADDRESS PORT [MODE]`. With `fork` it goes into the background, in a session of its
-/// own; with `shared` others may listen there too; with `http` it answers with the status in the file
-/// `status`.
-const SERVER: &str = r"#!/usr/bin/env python3
-import os, signal, socket, sys
-address, port = sys.argv[1], int(sys.argv[2])
-mode = sys.argv[3] if len(sys.argv) > 3 else ''
-family = socket.AF_INET6 if ':' in address else socket.AF_INET
-if mode == 'fork':
-    if os.fork():
-        os.wait()
-        print('forked', flush=True)
-        signal.pause()
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-server = socket.socket(family, socket.SOCK_STREAM)
-server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-if mode == 'shared':
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-server.bind((address, port))
-server.listen()
-while mode == 'http':
-    client, _ = server.accept()
-    client.recv(4096)
-    status = open('status').read().strip()
-    client.sendall(b'HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n')
-    client.sendall(f'HTTP/1.1 {status} x\r\nLocation: http://127.0.0.1:1/\r\n\r\n'.encode())
-    client.close()
-signal.alarm(600)
-signal.pause()
-";
+const SERVER: &str = include_str!("../fixtures/programs/serve.py");
 
 /// Returns a port that nobody listens on. The kernel gives it to nobody who does not ask for it.
 fn free_port() -> u16 {

@@ -47,8 +47,7 @@ const MAX_CHARS: usize = 2000;
 #[command(
     name = "tmux-task-fleet",
     bin_name = "tmux-task fleet",
-    version,
-    long_version = env!("LONG_VERSION"),
+    version, long_version = env!("LONG_VERSION"),
     max_term_width = 100
 )]
 struct Cli {

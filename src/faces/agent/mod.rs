@@ -38,15 +38,6 @@ pub(crate) enum AgentClient {
 }
 
 impl AgentClient {
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Pi,
-        Self::Claude,
-        Self::Codex,
-        Self::Opencode,
-        Self::Copilot,
-    ];
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Pi => "pi",

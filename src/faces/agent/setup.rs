@@ -286,6 +286,14 @@ mod tests {
     use super::*;
     use crate::model::test_notation::env;
 
+    const ALL: [AgentClient; 5] = [
+        AgentClient::Pi,
+        AgentClient::Claude,
+        AgentClient::Codex,
+        AgentClient::Opencode,
+        AgentClient::Copilot,
+    ];
+
     fn setup(client: AgentClient, home: &Path) -> Setup {
         let variables = format!("HOME={}", home.display());
         Setup::of(client, &env(&variables)).unwrap()
@@ -327,7 +335,7 @@ mod tests {
     #[tokio::test]
     async fn an_adapter_is_installed_and_removed_without_a_trace() {
         let home = tempfile::tempdir().unwrap();
-        for of in AgentClient::ALL {
+        for of in ALL {
             let mut setup = with_client(of, home.path(), "");
             (setup.install, setup.remove) = (Vec::new(), Vec::new());
             for _ in 0..2 {
@@ -430,7 +438,7 @@ mod tests {
     #[test]
     fn an_adapter_that_is_installed_is_recognized() {
         let env = env("HOME=/h");
-        for client in AgentClient::ALL {
+        for client in ALL {
             let file = adapter_file(client.name(), &env).unwrap();
             let paths = setup(client, Path::new("/h")).paths();
             assert!(paths.contains(&file), "{file:?}");

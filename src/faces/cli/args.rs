@@ -37,8 +37,7 @@ use crate::ops::{SearchArguments, UpArguments, WaitArguments};
 #[derive(Debug, Parser)]
 #[command(
     name = "tmux-task",
-    version,
-    long_version = env!("LONG_VERSION"),
+    version, long_version = env!("LONG_VERSION"),
     propagate_version = true,
     max_term_width = 100
 )]

@@ -722,7 +722,9 @@ fn ends_of_unknown(
         let is_new = death
             .number
             .is_some_and(|number| deaths_read.is_none_or(|deaths_read| number > deaths_read));
-        if !is_new || !death.is_of_primary_pane() || is_known(&death.window) {
+        // No other pane of its window had a lower id.
+        let is_of_primary_pane = death.panes.iter().min() == Some(&death.pane);
+        if !is_new || !is_of_primary_pane || is_known(&death.window) {
             continue;
         }
         let name = death.name.clone().unwrap_or_default();

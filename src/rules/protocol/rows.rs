@@ -211,11 +211,6 @@ impl Death {
         };
         Some(death)
     }
-
-    /// Whether the pane was its window's primary pane: no other pane had a lower id.
-    pub fn is_of_primary_pane(&self) -> bool {
-        self.panes.iter().min() == Some(&self.pane)
-    }
 }
 
 fn some_text(field: &str) -> Option<String> {
