@@ -209,8 +209,6 @@ beside 'tests: cargo test' \
 until_beside_shows '     Running '
 beside "MCP: Python's client" \
     tests/mcp/run.sh "${CARGO_TARGET_DIR:-target}/debug/tmux-task"
-beside 'bench: what waiting costs, quickly' \
-    tests/bench/waiting/waiting.py --quick --program "${CARGO_TARGET_DIR:-target}/debug/tmux-task"
 step 'documentation and its tests: cargo test --doc, with the lints of rustdoc' \
     with_clippy env RUSTDOC="$root/tests/rustdoc.sh" nice cargo test --doc --features fleet,webhook
 step 'lint: shellcheck' \
