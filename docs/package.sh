@@ -101,7 +101,7 @@ rm -rf "$out"
 mkdir -p "$out/man" "$out/completions"
 
 # The system that the program is for, as Rust names it.
-triple=$(rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+triple=$({ rustc -vV 2>/dev/null || true; } | sed -n 's/^host: //p')
 triple=${triple:-$(uname -m)-unknown-linux-gnu}
 
 built=no
@@ -123,7 +123,10 @@ if [ -z "$program" ]; then
 fi
 if [ "$kind" = static ]; then
     # `ldd` prints "statically linked" for those that the kernel itself can place.
-    if objdump -p "$program" | grep -q NEEDED; then fail "$program needs libraries" 'docs/package.sh static'; fi
+    for file in "$program" "$(dirname -- "$program")/tmux-task-fleet"; do
+        # To its end: objdump would fail if nobody read the rest.
+        if objdump -p "$file" | grep NEEDED >/dev/null; then fail "$file needs libraries" 'docs/package.sh static'; fi
+    done
     triple=${triple%-gnu}-static
 fi
 
@@ -276,7 +279,7 @@ check_in_empty_root() {
     # Other users need a namespace in which they may mount.
     [ "$(id -u)" -eq 0 ] || own=(--user --map-root-user)
     echo 'In the empty root:'
-    (cd "$root" && find bin lib* usr/lib* -type f 2>/dev/null | grep -v /locale/ | sort | sed 's/^/    /')
+    (cd "$root" && { find bin lib* usr/lib* -type f 2>/dev/null || true; } | grep -v /locale/ | sort | sed 's/^/    /')
     # shellcheck disable=SC2016 # for the other shell
     unshare "${own[@]}" --mount --pid --fork bash -euc '
         mount -t proc proc "$1/proc"

@@ -12,7 +12,7 @@ test "$(uname -sm)" = "$here" || say system "$(uname -sm)"
 # It takes its place when it is whole and runs; one that runs goes on.
 new="$target.$$"
 mkdir -p "$(dirname "$target")" && cat >"$new" && chmod 755 "$new" && why=$("$new" -V 2>&1 </dev/null)
-case "$why" in *"$ours") mv "$new" "$target" && say copied "$target" ;; esac
+case "$why" in *"$ours") mv "$new" "$target" && say copied "$target"; rm -f "$new"; exit 1 ;; esac
 rm -f "$new"
 # The libraries there may be older, of which the loader says several lines.
 if test -n "$why"; then set -f; say stopped $why; fi

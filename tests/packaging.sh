@@ -96,7 +96,7 @@ done
 for of in hooks/pi hooks/claude-code; do
     succeeds "$of: the licence is the project's" cmp LICENSE "$of/LICENSE"
 done
-packed=$(cd hooks/pi && npm pack --dry-run --json --offline 2>/dev/null | jq -r '.[0].files | map(.path) | sort | join(" ")')
+packed=$(cd hooks/pi && npm_config_cache="$folder/npm" npm pack --dry-run --json --offline | jq -r '.[0].files | map(.path) | sort | join(" ")')
 expect "hooks/pi: what npm would publish" 'LICENSE README.md index.ts package.json' "$packed"
 plugin=hooks/claude-code/.claude-plugin
 expect "$plugin: the marketplace offers the plugin" "$(field $plugin/plugin.json .name)" \

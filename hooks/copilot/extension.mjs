@@ -36,7 +36,7 @@ class Follower {
     child.stdin.on("error", () => {})
     child.on("error", (error) => this.complain(`${PROGRAM}: ${error.message}`))
     child.on("close", () => {
-      if (this.isReplaced) return
+      if (this.isReplaced || this.child !== child) return
       setTimeout(() => this.start(), this.retry)
       this.retry = Math.min(this.retry * 2, LONGEST_RETRY)
     })
@@ -64,6 +64,7 @@ class Follower {
       case "replaced":
         this.isReplaced = true
         this.underWay = undefined
+        this.child.stdin.end()
         break
       case "failed":
         this.complain(`tmux-task: ${reply.why}`)
@@ -112,6 +113,11 @@ class Follower {
 
   /** The session has a message. */
   stored(content) {
+    // It is used here again, after another Copilot had it.
+    if (this.isReplaced) {
+      this.isReplaced = false
+      this.start()
+    }
     if (this.underWay && content.includes(this.underWay.mark)) this.received(this.underWay)
   }
 

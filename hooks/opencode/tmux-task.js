@@ -26,6 +26,13 @@ const STORED_WITHIN = 5000
 // conversation before looking for it, in milliseconds. It does so when the present turn has ended.
 const MOVED_WITHIN = 60_000
 
+// How often to look for it. The inbox is durable: what is not found was delivered unseen, or waits there.
+const MOST_LOOKS = 5
+
+// How long a call of the shell tool of opencode 2 may be before its shell, in milliseconds. A call that is
+// interrupted or forbidden gets none, and nothing says so.
+const SHELL_WITHIN = 5000
+
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 /** So many characters for a message, the same whenever it is delivered again. */
@@ -216,6 +223,8 @@ class OfVersion2 extends Followers {
     } else {
       const messages = await this.session.context({ sessionID: to })
       if (messages.some((message) => message.id === state.messageID)) return true
+      state.looks = (state.looks ?? 0) + 1
+      if (state.looks === MOST_LOOKS) return true
     }
     return await within(MOVED_WITHIN, state.stored)
   }
@@ -251,7 +260,7 @@ class ShellCalls {
   }
 
   add(call) {
-    if (call.tool === "shell") this.calls.add(call)
+    if (call.tool === "shell") this.calls.add({ ...call, at: Date.now() })
   }
 
   end({ id, sessionID }) {
@@ -260,9 +269,11 @@ class ShellCalls {
 
   /** The session whose shell this is. None has one that the user opens. */
   sessionOf(command) {
-    const all = [...this.calls]
-    // Another plugin may have changed the command of the only one.
-    const call = all.find((call) => call.input?.command === command) ?? (all.length === 1 ? all[0] : undefined)
+    for (const call of this.calls) if (Date.now() - call.at > SHELL_WITHIN) this.calls.delete(call)
+    const all = [...this.calls].reverse()
+    // Another plugin may have changed the commands of a session's calls.
+    const isOfOne = all.every((call) => call.sessionID === all[0].sessionID)
+    const call = all.find((call) => call.input?.command === command) ?? (isOfOne ? all[0] : undefined)
     this.calls.delete(call)
     return call?.sessionID
   }
@@ -270,20 +281,23 @@ class ShellCalls {
 
 async function setup(ctx) {
   const directory = ctx.location.directory
-  const followers = new OfVersion2(directory, wantedIn.get(directory))
-  followers.session = ctx.session
-  wantedIn.set(directory, followers.wanted)
   const shells = new ShellCalls()
+  let followers
   await ctx.tool.hook("execute.before", (call) => shells.add(call))
   await ctx.tool.hook("execute.after", (call) => shells.end(call))
   await ctx.shell.hook("create.before", async ({ command, env }) => {
     const id = shells.sessionOf(command)
-    if (id) await followers.nameOwner(id, env)
+    if (id) await followers?.nameOwner(id, env)
   })
+  // Last, so that nothing is left of a plugin that could not be set up.
+  followers = new OfVersion2(directory, wantedIn.get(directory))
+  followers.session = ctx.session
+  wantedIn.set(directory, followers.wanted)
   const watch = async () => {
     while (!followers.isStopped) {
       try {
         for await (const { type, data } of ctx.event.subscribe()) {
+          if (followers.isStopped) return
           if (type === "session.inbox.delivered" || type === "session.inbox.cancelled") followers.stored(data.sessionID, data.inboxID)
         }
       } catch {

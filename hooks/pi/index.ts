@@ -174,7 +174,7 @@ class Follower {
     const title = [...name].slice(0, LONGEST_TITLE).join("");
     if (!this.hasTaskSession || title === this.title) return;
     this.title = title;
-    this.titling = this.titling.then(() => setTitle(this.session, title));
+    this.titling = this.titling.then(() => setTitle(this.session, title)).catch(() => {});
   }
 
   /** Whether the session has the message, from before Pi or the follower ended. */

@@ -235,21 +235,6 @@ fn only_conversations_with_pending_messages_of_their_own_are_adopted() {
 }
 
 #[test]
-fn conversations_with_running_tasks_are_adopted() {
-    let world = World::new();
-    world.daemon();
-    let gate = "until [ -e gate ]; do sleep 0.05; done; exit 3";
-    world.task_as("opencode:a", ["run", "a", "--", gate]).ok();
-    run_to_end(&world, "opencode:b", "b");
-    let mut adapter = adapter(&world, &["opencode", "--adopt"]);
-    until_following(&adapter, "a");
-    fs::write(world.project().join("gate"), "").unwrap();
-    let told = adapter.records_until(|line| is_message(line) && line["to"] == "a");
-    check_ends(told.last().unwrap(), [("a", 1)]);
-    confirm(&mut adapter, told.last().unwrap());
-}
-
-#[test]
 fn an_adapter_that_adopts_serves_before_the_first_task_of_the_project_and_ends_with_its_client() {
     let world = World::new();
     let mut adapter = adapter(&world, &["opencode", "--adopt"]);

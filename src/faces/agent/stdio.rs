@@ -17,15 +17,12 @@ use super::follower::Incoming;
 use super::hand_over::{Client, Ended, Given, HandOver};
 use super::ledger::{Ledger, SentMessage};
 use super::{AgentClient, Conversation};
-use crate::model::{Error, FollowUpOptions, Kind, Level, Message, Millis, Task};
+use crate::model::{Error, FollowUpOptions, Kind, Level, Message, Millis};
 use crate::ops::{self, SessionChoice, TaskSession};
 use crate::rules::wire::parse_object;
 
 /// How many receipts of a conversation, which has one message under way, and lines of the adapter may wait.
 const QUEUE: usize = 64;
-
-/// How long after its end a task may have a followUp that is not recorded yet, in milliseconds.
-const JUST_ENDED: Millis = 2000;
 
 /// What the adapter says: one JSON object a line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -180,7 +177,7 @@ impl Lanes {
     }
 
     /// Returns the client's conversations that no process reads, and for which the feed has a followUp
-    /// that was not acknowledged, or that have running tasks, or tasks on other machines.
+    /// that was not acknowledged, or that have tasks on other machines.
     async fn pending_conversations(&self) -> Result<Vec<String>, Error> {
         let mut session = TaskSession::named(&self.choice)?;
         session.resolve_name().await?;
@@ -191,25 +188,16 @@ impl Lanes {
             Err(error) if error.kind.is_missing() => Vec::new(),
             listed => listed?.consumers,
         };
-        let mut others = ops::owners_with_hosts()?;
-        if let Ok(view) = ops::list(&mut session).await {
-            // Of one that has just ended, the followUp may not be recorded yet.
-            let counts = |task: &Task| {
-                let ended = task.ended_at.map(|at| view.captured_at.saturating_sub(at));
-                task.is_alive() || ended.is_some_and(|ago| ago < JUST_ENDED)
-            };
-            let running = view.tasks.iter().filter(|listed| counts(&listed.task));
-            others.extend(running.filter_map(|listed| listed.task.owner.clone()));
-        }
+        let mut elsewhere = ops::owners_with_hosts()?;
         for consumer in consumers {
             if consumer.reader.is_some() {
-                others.remove(&consumer.name);
+                elsewhere.remove(&consumer.name);
             } else if consumer.lag > 0 && consumer.name.starts_with(&prefix) {
                 cursors.insert(consumer.name, consumer.cursor);
             }
         }
         let mut owners = ops::owners_with_pending_follow_ups(&session, &cursors).await?;
-        owners.append(&mut others);
+        owners.append(&mut elsewhere);
         let id = |owner: &String| owner.strip_prefix(&prefix).map(str::to_owned);
         Ok(owners.iter().filter_map(id).collect())
     }
