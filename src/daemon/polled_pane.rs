@@ -559,7 +559,13 @@ mod tests {
         let mut pane = pane();
         let now = Instant::now();
         let mut put_off = Vec::new();
+        let mut busy = std::process::Command::new("sh");
+        let mut busy = busy.args(["-c", "while :; do :; done"]).spawn().unwrap();
         for look in 1..=12 {
+            // It has run since the last look.
+            while pane.printing.as_ref().is_some_and(CpuActivity::lasts) {
+                std::thread::yield_now();
+            }
             if pane.put_off(now) {
                 put_off.push(look);
                 assert_eq!(pane.next, now + PUT_OFF);
@@ -571,8 +577,7 @@ mod tests {
                 assert_eq!(pane.next, now);
                 pane.n_moved = look;
             } else {
-                let ours = process::examine(std::process::id(), "/dev/null".as_ref());
-                let activity = ours.activity;
+                let activity = process::examine(busy.id(), "/dev/null".as_ref()).activity;
                 let elsewhere = examination(TtyUse::Elsewhere);
                 pane.take(
                     TtyExamination {
@@ -585,6 +590,8 @@ mod tests {
             }
             pane.note_moved(Screen::default(), false, now);
         }
+        busy.kill().unwrap();
+        busy.wait().unwrap();
         assert_eq!(put_off, [4, 6, 7, 8, 9, 11, 12]);
         // One that has not run since may ask.
         let asleep = std::process::Command::new("sleep").arg("100").spawn();
