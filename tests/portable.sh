@@ -31,8 +31,6 @@ absent=(
     endings::what_is_started_while_a_run_ends_is_ended_with_it
     # Nor the command lines of clients: tmux sets its title on the BSDs.
     crashes::a_server_that_waits_for_a_client_of_a_killed_daemon_is_not_in_the_way
-    # Nor who has ended and is not reaped yet: the next run of a slot may be told first.
-    slots::a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free
     prompts_live::
 )
 [ $# -eq 0 ] || core=("$@") absent=()

@@ -272,7 +272,7 @@ class Pi(Client):
         return until(f"the title `{title}`", lambda: [line for line in shown() if line.startswith("pi-") and line.split(" ", 1)[1] == title])[0].split(" ")[0]
 
     def check_titles(self):
-        """The task session has the conversation's name, also after a rename, and other sessions are told of it."""
+        """The task session has the conversation's name, also after a rename, and the notices of other sessions show it."""
         session = self.titled(TITLES[0])
         for title in TITLES[1:]:
             self.say({"type": "set_session_name", "name": title})
