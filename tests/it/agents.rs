@@ -235,6 +235,29 @@ fn only_conversations_with_pending_messages_of_their_own_are_adopted() {
 }
 
 #[test]
+fn conversations_whose_tasks_run_are_adopted_by_their_own_machine_only() {
+    let world = World::new();
+    let gate = "until [ -e gate ]; do sleep 0.05; done; exit 3";
+    let before = adapter(&world, &["opencode", "--id", "a"]);
+    until_following(&before, "a");
+    before.signal(Signal::KILL);
+    for (owner, task) in [("opencode:a", "a"), ("opencode:far", "far")] {
+        world.task_as(owner, ["run", task, "--", gate]).ok();
+    }
+    world.until_true("nobody follows", || {
+        world.consumers()[0]["reader"].is_null()
+    });
+    let mut after = adapter(&world, &["opencode", "--adopt"]);
+    until_following(&after, "a");
+    fs::write(world.project().join("gate"), "").unwrap();
+    let told = message(&after);
+    check_ends(&told, [("a", 1)]);
+    confirm(&mut after, &told);
+    world.until_acknowledged("opencode:a");
+    assert_eq!(world.consumers().len(), 1, "nobody here follows `far`");
+}
+
+#[test]
 fn an_adapter_that_adopts_serves_before_the_first_task_of_the_project_and_ends_with_its_client() {
     let world = World::new();
     let mut adapter = adapter(&world, &["opencode", "--adopt"]);

@@ -19,7 +19,7 @@ use super::ledger::{Ledger, SentMessage};
 use super::{AgentClient, Conversation};
 use crate::model::{Error, FollowUpOptions, Kind, Level, Message, Millis};
 use crate::ops::{self, SessionChoice, TaskSession};
-use crate::rules::wire::parse_object;
+use crate::rules::wire::{ConsumerStatus, parse_object};
 
 /// How many receipts of a conversation, which has one message under way, and lines of the adapter may wait.
 const QUEUE: usize = 64;
@@ -75,7 +75,7 @@ type SayTo = dyn Fn(&Reply<'_>) -> Result<(), Error>;
 type Say = fn(&Reply<'_>) -> Result<(), Error>;
 
 /// Serves an adapter until it closes standard input. Follows these conversations from the start and, if
-/// `adopts`, those that have pending follow-ups and that no process follows.
+/// `adopts`, those that have pending follow-ups or tasks and that no process follows.
 pub(crate) async fn serve(
     choice: SessionChoice,
     client: AgentClient,
@@ -167,7 +167,7 @@ impl Lanes {
                     None => Ok(Ended::Replaced),
                 }
             };
-            // Where nothing can be printed, the adapter has gone, and that is noticed elsewhere.
+            // Where nothing can be printed, the adapter has gone, and that is noticed with_tasks.
             drop(match following.await {
                 Ok(Ended::Left | Ended::Woke) => Ok(()),
                 Ok(Ended::Replaced) => say(&Reply::Replaced { to }),
@@ -177,27 +177,37 @@ impl Lanes {
     }
 
     /// Returns the client's conversations that no process reads, and for which the feed has a followUp
-    /// that was not acknowledged, or that have tasks on other machines.
+    /// that was not acknowledged, or that have tasks: here, if they were followed here, or on other machines.
     async fn pending_conversations(&self) -> Result<Vec<String>, Error> {
         let mut session = TaskSession::named(&self.choice)?;
         session.resolve_name().await?;
         let prefix = format!("{}:", self.client.name());
         let mut cursors = BTreeMap::new();
+        // Listed before the readers, so that who begins to follow meanwhile is seen. The followUp of a task
+        // that has ended may not be recorded yet.
+        let tasks = ops::list(&mut session).await?.tasks;
         let consumers = match ops::list_consumers(&mut session).await {
             // No daemon has run yet: nothing is pending here.
             Err(error) if error.kind.is_missing() => Vec::new(),
             listed => listed?.consumers,
         };
-        let mut elsewhere = ops::owners_with_hosts()?;
-        for consumer in consumers {
+        let mut with_tasks = ops::owners_with_hosts()?;
+        let own = |one: &ConsumerStatus| one.name.starts_with(&prefix);
+        for consumer in consumers.into_iter().filter(own) {
             if consumer.reader.is_some() {
-                elsewhere.remove(&consumer.name);
-            } else if consumer.lag > 0 && consumer.name.starts_with(&prefix) {
+                with_tasks.remove(&consumer.name);
+                continue;
+            }
+            let name = Some(consumer.name.as_str());
+            if tasks.iter().any(|one| one.task.owner.as_deref() == name) {
+                with_tasks.insert(consumer.name.clone());
+            }
+            if consumer.lag > 0 {
                 cursors.insert(consumer.name, consumer.cursor);
             }
         }
         let mut owners = ops::owners_with_pending_follow_ups(&session, &cursors).await?;
-        owners.append(&mut elsewhere);
+        owners.append(&mut with_tasks);
         let id = |owner: &String| owner.strip_prefix(&prefix).map(str::to_owned);
         Ok(owners.iter().filter_map(id).collect())
     }
