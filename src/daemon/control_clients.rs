@@ -478,16 +478,10 @@ mod tests {
             activity.has_reports_since_look(ours)
         };
         assert!(!has_reports(|_| {}));
-        assert!(!has_reports(|activity| activity
-            .closed
-            .extend([WindowId(2)])));
-        assert!(has_reports(|activity| activity
-            .closed
-            .extend([WindowId(1)])));
-        assert!(has_reports(|activity| activity
-            .changed
-            .extend([WindowId(2)])));
-        assert!(has_reports(|activity| activity.are_all_reported = true));
+        assert!(!has_reports(|now| now.closed.extend([WindowId(2)])));
+        assert!(has_reports(|now| now.closed.extend([WindowId(1)])));
+        assert!(has_reports(|now| now.changed.extend([WindowId(2)])));
+        assert!(has_reports(|now| now.are_all_reported = true));
         assert!(has_reports(print));
     }
 

@@ -578,15 +578,9 @@ mod tests {
                 pane.n_moved = look;
             } else {
                 let activity = process::examine(busy.id(), "/dev/null".as_ref()).activity;
-                let elsewhere = examination(TtyUse::Elsewhere);
-                pane.take(
-                    TtyExamination {
-                        activity,
-                        ..elsewhere
-                    },
-                    false,
-                    now,
-                );
+                let mut elsewhere = examination(TtyUse::Elsewhere);
+                elsewhere.activity = activity;
+                pane.take(elsewhere, false, now);
             }
             pane.note_moved(Screen::default(), false, now);
         }

@@ -268,6 +268,7 @@ fn the_event_of_what_was_ended_on_purpose_has_its_exit() {
 fn events_bring_a_saved_snapshot_up_to_date() {
     let cases = "
         -> @1 a running => @1 a running
+        missing -> @1 a running => @1 a running
         @1 a running -> @1 a dead 2 => @1 a dead 2
         @1#1 a running -> @1#2 a running => @1#2 a running
         @1 a running -> =>
@@ -287,6 +288,7 @@ fn events_bring_a_saved_snapshot_up_to_date() {
             }
         }
         assert_eq!(applied.tasks, snapshot(expected).tasks, "{line}");
+        assert!(applied.exists, "{line}");
     }
 }
 
@@ -299,15 +301,6 @@ fn an_older_run_does_not_replace_a_later_one() {
     let gone = &diff(&snapshot("@1#1 a running"), &snapshot(""))[0];
     apply(&mut later, gone);
     assert_eq!(later, snapshot("@1#2 a running"));
-}
-
-#[test]
-fn an_event_of_a_task_makes_a_missing_session_exist() {
-    let mut saved = snapshot("missing");
-    for event in diff(&saved, &snapshot("@1 a running")) {
-        apply(&mut saved, &event);
-    }
-    assert!(saved.exists);
 }
 
 fn any_life() -> impl Strategy<Value = &'static str> {

@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn prompts_for_commands_are_idle() {
-        let words = "$ # >>> ... > sqlite> mysql> app=# app=> irb(main):001> irb(main):001:0> host% \
+        let words = "$ # >>> ... > sqlite> mysql> app=# app=> sftp> scala> irb(main):001> irb(main):001:0> host% \
                      me@host:~/src$ ❯ iex(1)> ghci> 127.0.0.1:6379> ?-";
         let lines = [
             "MariaDB [(none)]>",

@@ -133,31 +133,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_when_they_need_it() {
-        for (word, quoted) in [
-            ("list-windows", "list-windows"),
-            ("", "''"),
-            ("$3", "'$3'"),
-            ("~", "'~'"),
-            ("a'b", r"'a'\''b'"),
-            ("a\nb", "'a'\"\\n\"'b'"),
-            ("a;", "'a;'"),
-            ("{x}", "'{x}'"),
-            ("\\", "'\\'"),
-        ] {
-            assert_eq!(quote(word), quoted);
-        }
-    }
-
-    #[test]
-    fn a_semicolon_at_the_end_of_an_argument_is_kept() {
-        let commands = ["a;", ";", "a\\;", "a;b"];
-        let commands = commands.map(|word| Command::new("display-message").arg(word));
-        let expected = "display-message a\\; ; display-message \\; ; display-message a\\\\; ; display-message a;b";
-        assert_eq!(argv(&commands).join(" "), expected);
-    }
-
-    #[test]
     fn a_literal_doubles_what_a_format_halves() {
         for (text, literal) in [
             ("", ""),

@@ -393,8 +393,6 @@ fn a_sign_that_is_not_printed_is_no_answer() {
 #[test]
 fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
     let (mut server, mut memory) = known(300);
-    let (_, n_slices) = sweep(&mut server, &mut memory);
-    assert_eq!(n_slices, 300_usize.div_ceil(SIGNS_PER_LINE));
     // What nothing reports is found by the slice that asks for its window.
     look(&mut server, &mut memory, LookKind::Slice);
     server.happen(Respawn, 299);
@@ -458,9 +456,11 @@ fn each_slice_of_a_sweep_asks_for_a_window_although_a_list_fills_the_line() {
 }
 
 #[test]
-fn a_sweep_over_few_windows_is_one_line() {
+fn a_slice_of_a_sweep_is_one_short_line_and_a_sweep_over_few_windows_is_one() {
+    let n_lines_of_300 = [SIGNS_PER_LINE, ROWS_PER_LINE].map(|n| 300_usize.div_ceil(n));
+    let many = (300, n_lines_of_300[0], n_lines_of_300[1]);
     for (n_windows, n_lines, n_lines_for_everything) in
-        [(1, 1, 1), (5, 1, 1), (10, 1, 2), (25, 1, 5)]
+        [(1, 1, 1), (5, 1, 1), (10, 1, 2), (25, 1, 5), many]
     {
         let (mut server, mut memory) = known(n_windows);
         let (seen, n_slices) = sweep(&mut server, &mut memory);
@@ -501,17 +501,6 @@ fn a_look_at_reported_windows_queries_no_others_although_they_printed_just_now()
     }
     let (seen, _) = sweep(&mut server, &mut memory);
     assert_eq!(shown(&seen), there(&server));
-}
-
-#[test]
-fn a_slice_of_a_sweep_is_one_short_line() {
-    let (mut server, mut memory) = known(300);
-    make_old(&mut server, &mut memory);
-    for _ in 0..3 {
-        assert_eq!(lines(&server, &mut memory, LookKind::Slice).len(), 1);
-    }
-    let (_, n_slices) = sweep(&mut server, &mut memory);
-    assert_eq!(n_slices, 300_usize.div_ceil(ROWS_PER_LINE) - 3);
 }
 
 fn happens() -> impl Strategy<Value = (Happens, usize)> {

@@ -3,8 +3,9 @@
 use super::super::client_processes::running_clients;
 use super::*;
 
-const HOSTILE: [&str; 17] = [
+const HOSTILE: [&str; 18] = [
     "",
+    "~",
     " ",
     ";",
     "a;",

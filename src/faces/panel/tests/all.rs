@@ -45,22 +45,6 @@ fn rows(state: &PanelState) -> Vec<(SessionKey, &str)> {
 }
 
 #[test]
-fn what_needs_the_user_is_on_top_whatever_its_session() {
-    let state = all((80, 24));
-    let expected = [
-        (SHOP, "deploy"),
-        (API, "build"),
-        (API, "server"),
-        (TOOLS, "watch"),
-        (TOOLS, "fmt"),
-        (SHOP, "lint"),
-    ];
-    assert_eq!(rows(&state), expected);
-    assert_eq!(state.rows.last(), Some(&ListRow::Session(IDLE)));
-    assert_eq!(state.title(), "4 sessions");
-}
-
-#[test]
 fn the_first_task_is_selected_until_all_sessions_are_found() {
     let mut state = all((80, 24));
     assert_eq!(state.selected, Some(ListRow::Task(task_of(SHOP, "@4000"))));

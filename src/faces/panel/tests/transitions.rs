@@ -69,23 +69,6 @@ fn explain() -> PanelEffect {
 }
 
 #[test]
-fn what_needs_the_user_is_on_top() {
-    let state = state_with((80, 24), mixed());
-    // Of those that have ended, the latest is first.
-    let expected = ["deploy", "tunnel", "build", "sync", "server", "lint"];
-    assert_eq!(names(&state), expected);
-    assert_eq!(selected(&state), "deploy");
-}
-
-#[test]
-fn a_server_that_runs_is_shown_above_all_that_is_done() {
-    let done = (1..=14).map(|n| listed(ended(n, &format!("job{n}"), 0)));
-    let tasks = done.chain([listed(running(15, "server"))]);
-    let state = state_with((100, 24), tasks.collect());
-    assert_eq!(state.visible().first(), Some(&ListRow::Task(task("@15"))));
-}
-
-#[test]
 fn the_same_task_stays_selected_while_others_change() {
     let mut state = state_with((80, 24), mixed());
     press(&mut state, "jj");

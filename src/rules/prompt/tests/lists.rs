@@ -158,9 +158,6 @@ fn the_last_line_of_a_log_is_no_question_of_what_takes_keys() {
     };
     for line in [
         "error: no export 'x' in ./a. Did you mean 'y'?",
-        "GET /a?b=c?",
-        "[vite] hot updated: /src/a.vue?",
-        "Did you mean 'y'?",
         // Only its last row has the form of a question.
         "error: no export 'defaultWidth' in this one\nof your files. Remove it?",
     ] {
