@@ -462,7 +462,6 @@ async fn execute(words: &[String], limit: Duration, delivery: &Delivery) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Level;
 
     async fn run(line: &str, timeout: Duration) -> Result<(), Error> {
         let words = ["sh", "-c", line].map(str::to_owned);
@@ -512,27 +511,5 @@ mod tests {
             error.starts_with("could not start `/no/such`: No such file"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn a_sink_gets_its_owners_and_everybodys_records() {
-        let warning = Some(Level::Warning);
-        for (owners, level, of, at, is_wanted) in [
-            (&[][..], None, Some("pi:1"), "info", true),
-            (&["pi:1"], None, Some("pi:1"), "info", true),
-            (&["pi:1"], None, Some("pi:12"), "info", false),
-            (&["x", "pi:*"], None, Some("pi:12"), "info", true),
-            (&["pi:1"], None, None, "info", true),
-            (&[], warning, None, "info", false),
-            (&[], warning, None, "warning", true),
-            (&[], Some(Level::Info), None, "info", true),
-        ] {
-            let mut filter = Filter::default();
-            filter.owners = owners.iter().map(ToString::to_string).collect();
-            filter.only_warnings = level == Some(Level::Warning);
-            let notice = serde_json::json!({"kind": "notice", "level": at, "text": "", "events": [], "owner": of});
-            let body = serde_json::from_value(notice).unwrap();
-            assert_eq!(filter.wants(1, &body), is_wanted, "{owners:?} {of:?} {at}");
-        }
     }
 }

@@ -7,8 +7,8 @@ use crate::model::test_notation::{at, describe, expectation, snapshot, stories, 
 use crate::model::{EventKind, Foreground, PromptKind, ReadCall, TtyUse};
 
 /// A look, and what a program does with the terminal of `@1`, if that is known: it `reads`, `polls`, or
-/// `works` on, in lines or `keys`; it `hides` what is typed; `3/50` is its third call of `read` after 50
-/// bytes, `7` so many reads.
+/// `works` on, or is `hidden`, in lines or `keys`; it `hides` what is typed; `3/50` is its third call of
+/// `read` after 50 bytes, `7` so many reads.
 fn look_of(text: &str) -> Snapshot {
     let mut evidence = TtyEvidence {
         echo: Some(true),
@@ -20,6 +20,7 @@ fn look_of(text: &str) -> Snapshot {
         match word {
             "reads" => evidence.reader = TtyUse::Reading,
             "works" => evidence.reader = TtyUse::Elsewhere,
+            "hidden" => evidence.reader = TtyUse::Unknown,
             "polls" => {
                 evidence.reader = TtyUse::Polling;
                 evidence.foreground = Foreground::Command;
@@ -42,10 +43,11 @@ fn look_of(text: &str) -> Snapshot {
         }
         rest = more;
     }
-    match rest == text {
-        true => snapshot(text),
-        false => with(rest, evidence),
+    let mut look = snapshot(rest);
+    if rest != text {
+        look.terminals.insert(WindowId(1), evidence.into());
     }
+    look
 }
 
 /// Stories of looks with their events: `look => event; event`, where `2x look` are two, and two equal ones
@@ -85,22 +87,6 @@ fn events_of(every: u64, quiet: u64, looks: impl IntoIterator<Item = Snapshot>) 
         episodes.admit(&look, quiet, now)
     });
     events.map(|event| describe(&event)).collect()
-}
-
-fn evidence(reader: TtyUse, canonical: bool) -> TtyEvidence {
-    TtyEvidence {
-        reader,
-        echo: Some(canonical),
-        canonical: Some(canonical),
-        foreground: Foreground::Command,
-        ..TtyEvidence::default()
-    }
-}
-
-fn with(look: &str, evidence: TtyEvidence) -> Snapshot {
-    let mut look = snapshot(look);
-    look.terminals.insert(WindowId(1), evidence.into());
-    look
 }
 
 const ASKS: &str = "@1 a running : Go? [y/n]";
@@ -317,21 +303,21 @@ fn an_episode_ends_with_the_prompt() {
 
 #[test]
 fn a_screen_that_is_never_unchanged_asks_only_if_input_is_taken() {
-    let check = |texts: [&str; 2], reader: Option<TtyUse>, expected: &[&str]| {
+    let check = |texts: [&str; 2], does: &str, expected: &[&str]| {
         let looks = texts.iter().cycle().take(12).map(|text| {
-            let look = format!("@1 a running cursor={},0 : {text}", text.len());
-            reader.map_or_else(|| snapshot(&look), |r| with(&look, evidence(r, false)))
+            let cursor = text.len();
+            look_of(&format!("{does}@1 a running cursor={cursor},0 : {text}"))
         });
-        assert_eq!(events_of(400, 200, looks), expected, "{texts:?} {reader:?}");
+        assert_eq!(events_of(400, 200, looks), expected, "{texts:?} {does}");
     };
-    for (reader, expected) in [
-        (Some(TtyUse::Polling), &["input @1: / Go? [y/n]"][..]),
-        (Some(TtyUse::Reading), &["input @1: / Go? [y/n]"]),
-        (Some(TtyUse::Elsewhere), &[]),
-        (Some(TtyUse::Unknown), &[]),
-        (None, &[]),
+    for (does, expected) in [
+        ("polls keys ", &["input @1: / Go? [y/n]"][..]),
+        ("reads keys ", &["input @1: / Go? [y/n]"]),
+        ("works keys ", &[]),
+        ("hidden keys ", &[]),
+        ("", &[]),
     ] {
-        check(["/ Go? [y/n]", "- Go? [y/n]"], reader, expected);
+        check(["/ Go? [y/n]", "- Go? [y/n]"], does, expected);
     }
     for works in [
         ["/ Go in 1%? [y/n]", "- Go in 2%? [y/n]"],
@@ -340,7 +326,7 @@ fn a_screen_that_is_never_unchanged_asks_only_if_input_is_taken() {
         ["/ Press any key to cancel", "- Press any key to cancel"],
         ["Loading: /", "Loading: -"],
     ] {
-        check(works, Some(TtyUse::Polling), &[]);
+        check(works, "polls keys ", &[]);
     }
 }
 
@@ -374,12 +360,11 @@ fn restored(look: &str, text: &str, kind: PromptKind) -> Episodes {
 fn an_episode_outlives_a_restart() {
     let restored = || restored(ASKS, "Go? [y/n]", PromptKind::Confirm);
     // The events of looks, a second apart, with evidence or without.
-    let then = |reader: Option<TtyUse>, looks: &[&str]| -> Vec<String> {
+    let then = |does: &str, looks: &[&str]| -> Vec<String> {
         let (mut now, mut episodes) = (at(0), restored());
         let admitted = looks.iter().flat_map(|look| {
             now = now.after(Duration::from_secs(1));
-            let look = reader.map_or_else(|| snapshot(look), |r| polled(look, r, 7));
-            episodes.admit(&look, Duration::ZERO, now)
+            episodes.admit(&look_of(&format!("{does}{look}")), Duration::ZERO, now)
         });
         admitted.map(|event| describe(&event)).collect()
     };
@@ -388,42 +373,28 @@ fn an_episode_outlives_a_restart() {
     assert_eq!(ended, RESOLVED);
     let x = "@1 a running : x";
     let again = "@1 a running : Go? [y/n] y|Go? [y/n]";
-    for (reader, looks, expected) in [
-        (None, &[ASKS][..], &[][..]),
-        (None, &[""], RESOLVED),
+    for (does, looks, expected) in [
+        ("", &[ASKS][..], &[][..]),
+        ("", &[""], RESOLVED),
         // What the terminal shows is known at a later look.
-        (None, &[x], &[]),
-        (Some(TtyUse::Elsewhere), &[x], RESOLVED),
+        ("", &[x], &[]),
+        ("works 7 ", &[x], RESOLVED),
         // It may be drawn again.
-        (Some(TtyUse::Polling), &[x, ASKS, ASKS], &[]),
-        (Some(TtyUse::Polling), &[x, x, x], RESOLVED),
-        (
-            Some(TtyUse::Polling),
-            &[again, again],
-            &[RESOLVED[0], REPORTED[0]],
-        ),
+        ("polls 7 ", &[x, ASKS, ASKS], &[]),
+        ("polls 7 ", &[x, x, x], RESOLVED),
+        ("polls 7 ", &[again, again], &[RESOLVED[0], REPORTED[0]]),
     ] {
-        assert_eq!(then(reader, looks), expected, "{reader:?} {looks:?}");
+        assert_eq!(then(does, looks), expected, "{does}{looks:?}");
     }
 }
 
 #[test]
 fn an_episode_without_words_outlives_a_restart() {
     let mut episodes = restored("@1 a running : an earlier answer|", "", PromptKind::Text);
-    let look = "@1 a running cursor=0,1 : an earlier answer|";
+    let look = look_of("reads 7 @1 a running cursor=0,1 : an earlier answer|");
     for _ in 0..3 {
-        let look = polled(look, TtyUse::Reading, 7);
         assert_eq!(episodes.admit(&look, Duration::ZERO, at(0)), []);
     }
-}
-
-/// A look at a terminal whose program takes lines.
-fn polled(look: &str, reader: TtyUse, n_reads: u64) -> Snapshot {
-    let evidence = TtyEvidence {
-        n_reads: Some(n_reads),
-        ..evidence(reader, true)
-    };
-    with(look, evidence)
 }
 
 #[test]
@@ -431,8 +402,7 @@ fn a_question_that_a_narrow_pane_cuts_off_stays_open() {
     let mut episodes = Episodes::default();
     let mut now = at(0);
     let mut events_of = |text: &str, width: u32, n_reads: u64| -> Vec<String> {
-        let look = format!("@1 a running : {text}");
-        let mut look = polled(&look, TtyUse::Polling, n_reads);
+        let mut look = look_of(&format!("polls {n_reads} @1 a running : {text}"));
         for task in look.tasks.values_mut() {
             Arc::make_mut(task).screen.width = Some(width);
         }
@@ -727,15 +697,9 @@ fn whether_something_was_read_tells_two_questions_apart() {
 
 #[test]
 fn a_question_is_reported_while_other_rows_move() {
-    let events_of = |reader: TtyUse, shown: &dyn Fn(usize) -> String| -> Vec<String> {
-        let looks = (0..20).map(|n| {
-            let evidence = TtyEvidence {
-                n_reads: Some(7),
-                ..evidence(reader, false)
-            };
-            with(&format!("@1 a running : {}", shown(n)), evidence)
-        });
-        events_of(150, 200, looks)
+    let events_of = |does: &str, shown: &dyn Fn(usize) -> String| -> Vec<String> {
+        let look = |n| look_of(&format!("{does} keys 7 @1 a running : {}", shown(n)));
+        events_of(150, 200, (0..20).map(look))
     };
     let list = "Would you like to go on?| ❯ 1. Yes|   2. No";
     let beside: [&dyn Fn(usize) -> String; 5] = [
@@ -747,10 +711,10 @@ fn a_question_is_reported_while_other_rows_move() {
     ];
     for shown in beside {
         let asked = ["input @1: Would you like to go on?"];
-        assert_eq!(events_of(TtyUse::Polling, shown), asked, "{}", shown(3));
-        assert_eq!(events_of(TtyUse::Elsewhere, shown), [""; 0], "{}", shown(3));
+        assert_eq!(events_of("polls", shown), asked, "{}", shown(3));
+        assert_eq!(events_of("works", shown), [""; 0], "{}", shown(3));
     }
     // What asks moves itself.
     let changes = |n: usize| format!("Delete file-{}? [y/n]", ["a", "b", "c"][n % 3]);
-    assert_eq!(events_of(TtyUse::Polling, &changes), [""; 0]);
+    assert_eq!(events_of("polls", &changes), [""; 0]);
 }

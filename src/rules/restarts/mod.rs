@@ -125,21 +125,13 @@ pub(crate) fn shown(pause: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::TaskRestarts;
     use crate::model::test_notation::task;
 
     /// A run with this policy that has ended so, and how long it lived.
     fn ended(policy: (u32, u64), used: u32, end: &str, lived_s: Option<i64>) -> Task {
         let (limit, backoff_ms) = policy;
-        let mut ended = task(&format!("@1#2 api {end}"));
-        ended.settings.restarts = Some(TaskRestarts {
-            policy: RestartPolicy {
-                limit,
-                backoff: Duration::from_millis(backoff_ms),
-            },
-            used,
-            token: "7-1".to_owned(),
-        });
+        let restarts = format!("restarts={limit},{backoff_ms},{used}");
+        let mut ended = task(&format!("@1#2 api {end} {restarts}"));
         ended.started_at = lived_s.map(|_| 10_000);
         ended.ended_at = lived_s.map(|lived_s| 10_000 + lived_s * 1000);
         ended

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::model::test_notation::{notice, number, snapshot, task};
+use crate::model::test_notation::{self, notice, number, snapshot, task};
 use crate::model::{
     Body, Context, DeliveredEvent, Event, EventKind, EventType, Exit, GoneReason, Kind, Level,
     Life, Now, Prompt, PromptKind, Record, ReplacedBy, Seq, Signal, Stop, Task,
@@ -12,10 +12,8 @@ use crate::rules::engine::{Engine, EngineEffect, RestoredState, Settings};
 
 fn context() -> Context {
     Context {
-        epoch: "e1".to_owned(),
-        session_name: "work".to_owned(),
         session_id: "conversation".to_owned(),
-        checkpoint: None,
+        ..test_notation::context()
     }
 }
 
@@ -94,12 +92,9 @@ fn every_record_names_its_feed_and_number() {
         events: vec![3, 4],
         owner: Some("pi:7".to_owned()),
     });
-    let expected = json!({
-        "v": 1, "seq": 5, "epoch": "e1", "time": "2023-11-14T22:13:20.123Z",
-        "sessionName": "work", "kind": "notice", "level": "warning", "text": "one\ntwo",
-        "events": [3, 4], "owner": "pi:7",
-    });
-    assert_eq!(line(&notice), expected);
+    let line = serde_json::to_string(&notice.clone().stamped(0, &context()));
+    let expected = r#"{"v":1,"seq":5,"epoch":"e1","time":"2023-11-14T22:13:20.123Z","sessionName":"work","kind":"notice","level":"warning","text":"one\ntwo","events":[3,4],"owner":"pi:7"}"#;
+    assert_eq!(line.unwrap(), expected);
     let more = serde_json::to_value(notice.clone().stamped(2, &context())).unwrap();
     assert_eq!(more["more"], 2);
 }
@@ -346,28 +341,43 @@ fn filters_choose_by_kind_type_and_task() {
 
 #[test]
 fn a_filter_by_owner_lets_through_what_is_theirs_or_everybodys() {
-    let wants = |owner: Option<&str>, record: Record| {
-        let mut filter = Filter::default().for_owner(owner.map(str::to_owned));
-        filter.wants(5, &record.stamped(0, &context()).body)
-    };
-    for (owner, of, expected) in [
-        (None, Some("pi:1"), true),
-        (Some("pi:1"), Some("pi:1"), true),
-        (Some("pi:1"), None, true),
-        (Some("pi:1"), Some("pi:2"), false),
-    ] {
-        let notice = record(Body::Notice {
-            level: Level::Info,
+    let check = |mut filter: Filter, of: Option<&str>, level, expected| {
+        let notice = Body::Notice {
+            level,
             text: String::new(),
             events: vec![],
             owner: of.map(str::to_owned),
-        });
-        assert_eq!(wants(owner, notice), expected, "{owner:?} {of:?}");
+        };
+        assert_eq!(filter.wants(5, &notice), expected, "{filter:?} {of:?}");
+    };
+    let for_owner = |owner: Option<&str>| Filter::default().for_owner(owner.map(str::to_owned));
+    // Those of a sink are patterns.
+    let for_owners = |owners: &[&str]| {
+        let mut filter = Filter::default();
+        filter.owners = owners.iter().map(ToString::to_string).collect();
+        filter
+    };
+    for (filter, of, expected) in [
+        (for_owner(None), Some("pi:1"), true),
+        (for_owner(Some("pi:1")), Some("pi:1"), true),
+        (for_owner(Some("pi:1")), None, true),
+        (for_owner(Some("pi:1")), Some("pi:2"), false),
+        (for_owners(&["pi:1"]), Some("pi:1"), true),
+        (for_owners(&["pi:1"]), Some("pi:12"), false),
+        (for_owners(&["x", "pi:*"]), Some("pi:12"), true),
+        (for_owners(&["pi:1"]), None, true),
+    ] {
+        check(filter, of, Level::Info, expected);
+    }
+    for (level, expected) in [(Level::Info, false), (Level::Warning, true)] {
+        let mut filter = Filter::default();
+        filter.only_warnings = true;
+        check(filter, None, level, expected);
     }
     let kind = EventKind::Started { rerun: false };
     let task = task("@1 a running owner=pi:2");
-    let event = record(Body::Event(Box::new(Event { kind, task })));
-    assert!(wants(Some("pi:1"), event));
+    let event = Body::Event(Box::new(Event { kind, task }));
+    assert!(for_owner(Some("pi:1")).wants(5, &event));
 }
 
 /// Text as hostile as it comes.

@@ -552,20 +552,6 @@ fn a_crash_after_any_write_loses_nothing_and_repeats_nothing() {
 }
 
 #[test]
-fn a_line_says_what_the_contract_says() {
-    let feed = Feed::new();
-    feed.append(&[notice(1, &[])]);
-    let line = fs::read_to_string(&feed.path).unwrap();
-    assert_eq!(
-        line,
-        "{\"v\":1,\"seq\":1,\"epoch\":\"e1\",\"time\":\"1970-01-01T00:00:00.000Z\",\
-         \"sessionName\":\"work\",\"kind\":\"notice\",\"level\":\"info\",\"text\":\"text\",\
-         \"events\":[],\"owner\":null}\n"
-    );
-    assert!(serde_json::from_str::<Record>(&line).is_ok());
-}
-
-#[test]
 fn a_record_that_was_changed_is_damaged_and_not_of_a_later_version() {
     let feed = Feed::new();
     feed.append(&events(1, "", "@1 a running"));

@@ -71,10 +71,10 @@ fn what_a_command_is_about_to_return_with_is_not_delivered_before_it() {
 #[test]
 fn a_delivery_waits_for_the_owners_reader() {
     check_after(
-        "@1#1 a dead 3 owner=pi:1 => 1 exited @1#1 3; tmux: 1 task, 0 waiting, 1 dead",
+        "@1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
+        @1#1 a dead 3 owner=pi:1 => 1 exited @1#1 3; tmux: 1 task, 0 waiting, 1 dead",
         "
         ## it has read the end
-        @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
         will read pi:1 6000
         BEGIN
         +549
@@ -82,25 +82,21 @@ fn a_delivery_waits_for_the_owners_reader() {
         +0 => 2 notice! pi:1 of 1
 
         ## it has read something else
-        @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
         will read pi:1 6000
         BEGIN
         has read pi:1
         +50 => 2 followUp! pi:1 of 1
 
         ## it never says what it has read, and it is not waited for again
-        @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
         will read pi:1 6000
         BEGIN
         +550 => 2 followUp! pi:1 of 1
 
-        @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
         will read pi:1 200
         BEGIN
         +200 => 2 followUp! pi:1 of 1
 
         ## another's
-        @1#1 a running owner=pi:1 => tmux: 1 task, 0 waiting, 0 dead
         will read pi:2 6000
         BEGIN
         +50 => 2 followUp! pi:1 of 1
@@ -118,21 +114,9 @@ fn deadlines_are_returned() {
     let in_ms = |ms| Some(driver.now.after(Duration::from_millis(ms)).mono);
     assert_eq!(driver.engine.deliver_at(), in_ms(50));
     assert_eq!(driver.engine.look_at(), in_ms(200));
-    assert_eq!(driver.engine.episodes.prompt_of(WindowId(1)), None);
     driver.step("+200");
     driver.step("@1 a running : Go? [y/n]");
     assert_eq!(driver.engine.look_at(), None);
-    let prompt = driver.engine.episodes.prompt_of(WindowId(1)).cloned();
-    assert_eq!(
-        prompt.map(|prompt| prompt.text).as_deref(),
-        Some("Go? [y/n]")
-    );
-    assert_eq!(driver.engine.last_seq(), 3);
-    assert_eq!(driver.engine.counts().map(|counts| counts.waiting), Some(1));
-    assert_eq!(
-        driver.engine.last_look().map(|look| look.tasks.len()),
-        Some(1)
-    );
 }
 
 #[test]
@@ -153,17 +137,14 @@ fn records_bear_the_time_of_their_making() {
     let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
     driver.step("");
     driver.now.wall = 1000;
-    let effects = driver.engine.look(snapshot("@1 a running"), driver.now);
-    let Some(EngineEffect::Append(records)) = effects.first() else {
-        panic!("{effects:?}")
-    };
-    assert_eq!(records[0].time, 1000);
+    let mut effects = driver.engine.look(snapshot("@1 a running"), driver.now);
     driver.now = driver.now.after(Duration::from_millis(50));
-    let effects = driver.engine.deliver_due(driver.now);
-    let Some(EngineEffect::Append(records)) = effects.first() else {
-        panic!("{effects:?}")
-    };
-    assert_eq!(records[0].time, 1050);
+    effects.extend(driver.engine.deliver_due(driver.now));
+    let times = effects.iter().flat_map(|effect| match effect {
+        EngineEffect::Append(records) => records.iter().map(|record| record.time).collect(),
+        EngineEffect::Status(_) => Vec::new(),
+    });
+    assert_eq!(times.collect::<Vec<_>>(), [1000, 1050]);
 }
 
 /// A command that waits for a run returns when the run's end is on the disk, and then gets no
