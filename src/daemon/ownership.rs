@@ -170,16 +170,14 @@ async fn is_supervised(server: &Server, life: &SessionLife, daemon: u32) -> bool
 mod tests {
     use super::*;
     use crate::model::SessionId;
+    use crate::model::test_notation::life;
 
     fn session(id: u32, name: &str, folder: Option<&str>) -> ListedSession {
-        let life = SessionLife {
-            server_pid: 1,
-            server_started: 1,
-            id: SessionId(id),
-            created: 1,
-        };
         ListedSession {
-            life,
+            life: SessionLife {
+                id: SessionId(id),
+                ..life(1)
+            },
             name: name.to_owned(),
             folder: folder.map(str::to_owned),
             root: None,

@@ -290,7 +290,7 @@ fn absolute(path: PathBuf) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::test_notation::task;
+    use crate::model::test_notation::{listed, task};
     use crate::rules::wire::LsTask;
 
     #[test]
@@ -314,14 +314,8 @@ mod tests {
 
     #[track_caller]
     fn check(tasks: &[Task], expected: Result<Option<&str>, &str>) {
-        let listed = tasks.iter().map(|task| LsTask::new(task.clone(), None));
-        let view = LsView {
-            session_name: "S".to_owned(),
-            exists: true,
-            supervised: true,
-            captured_at: 1,
-            tasks: listed.collect(),
-        };
+        let tasks = tasks.iter().map(|task| LsTask::new(task.clone(), None));
+        let view = listed(tasks.collect());
         let found = find_in(&view, "db").map(|task| task.map(|task| task.window.to_string()));
         let found = found.map_err(|error| error.to_string());
         let found = found

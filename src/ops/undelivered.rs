@@ -219,6 +219,7 @@ async fn consumer(session: &TaskSession, owner: &str) -> Result<Option<ConsumerS
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::consumer_status;
     use crate::rules::wire::ConsumerAudience;
 
     const HOUR: Millis = 3_600_000;
@@ -232,17 +233,12 @@ mod tests {
     /// A consumer for this owner, or for all, that was last used so long ago.
     fn consumer(name: &str, owner: Option<&str>, unused: Millis, is_read: bool) -> ConsumerStatus {
         ConsumerStatus {
-            name: name.to_owned(),
-            cursor: 0,
-            lag: 0,
-            held_bytes: 0,
             reader: is_read.then_some(7),
-            created_at: 0,
-            used_at: NOW - unused,
             audience: ConsumerAudience {
                 follow_ups: true,
                 owners: owner.map(ToOwned::to_owned).into_iter().collect(),
             },
+            ..consumer_status(name, 0, 0, NOW - unused)
         }
     }
 

@@ -398,19 +398,13 @@ fn table_of(list: &ConsumerList, now: Millis, columns: Option<usize>) -> Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::wire::ConsumerAudience;
+    use crate::model::test_notation::consumer_status;
 
     #[test]
     fn the_table_shows_who_is_behind() {
         let consumer = |name: &str, cursor, reader| ConsumerStatus {
-            name: name.to_owned(),
-            cursor,
-            lag: 120 - cursor,
-            held_bytes: (120 - cursor) << 20,
             reader,
-            created_at: 0,
-            used_at: 60_000,
-            audience: ConsumerAudience::default(),
+            ..consumer_status(name, cursor, 120 - cursor, 60_000)
         };
         let list = ConsumerList {
             epoch: Some("e".to_owned()),

@@ -316,14 +316,7 @@ mod tests {
 
     /// The table at this time.
     fn table(tasks: &[LsTask], now: i64, style: Style) -> Vec<String> {
-        let view = LsView {
-            session_name: "s".into(),
-            exists: true,
-            supervised: true,
-            captured_at: 0,
-            tasks: tasks.to_vec(),
-        };
-        table_of(&view, now, style)
+        table_of(&test_notation::listed(tasks.to_vec()), now, style)
     }
 
     #[test]

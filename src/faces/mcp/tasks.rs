@@ -422,14 +422,7 @@ mod tests {
     use crate::model::{NextRestart, parse_rfc3339, test_notation};
 
     fn table_of(tasks: Vec<LsTask>) -> Vec<String> {
-        let view = LsView {
-            session_name: "s".into(),
-            exists: true,
-            supervised: true,
-            captured_at: 0,
-            tasks,
-        };
-        table(&view, 65_000)
+        table(&test_notation::listed(tasks), 65_000)
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use crate::rules::diff::diff;
-use crate::rules::wire::{ConsumerAudience, SavedConsumer};
+use crate::rules::wire::{ConsumerAudience, ConsumerStatus, LsTask, LsView, SavedConsumer};
 
 use super::{
     Body, Context, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, Millis,
@@ -84,6 +84,36 @@ pub(crate) fn saved_consumer(name: &str, cursor: Seq) -> SavedConsumer {
     }
 }
 
+/// The state of a consumer for all follow-ups that was last used then.
+pub(crate) fn consumer_status(
+    name: &str,
+    cursor: Seq,
+    lag: u64,
+    used_at: Millis,
+) -> ConsumerStatus {
+    ConsumerStatus {
+        name: name.to_owned(),
+        cursor,
+        lag,
+        held_bytes: lag << 20,
+        reader: None,
+        created_at: 0,
+        used_at,
+        audience: ConsumerAudience::default(),
+    }
+}
+
+/// The list of these tasks in the session `s`.
+pub(crate) fn listed(tasks: Vec<LsTask>) -> LsView {
+    LsView {
+        session_name: "s".to_owned(),
+        exists: true,
+        supervised: true,
+        captured_at: 0,
+        tasks,
+    }
+}
+
 /// Reads a snapshot.
 pub(crate) fn snapshot(notation: &str) -> Snapshot {
     let mut snapshot = Snapshot {
@@ -119,7 +149,8 @@ pub(crate) fn snapshot(notation: &str) -> Snapshot {
     snapshot
 }
 
-fn life(number: u32) -> SessionLife {
+/// The life of a session whose server has this pid.
+pub(crate) fn life(number: u32) -> SessionLife {
     SessionLife {
         server_pid: number,
         server_started: 0,

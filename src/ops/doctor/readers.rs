@@ -223,21 +223,17 @@ fn check_of(found: Found) -> DoctorCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::wire::{CheckResult, ConsumerAudience};
+    use crate::model::test_notation::consumer_status;
+    use crate::rules::wire::CheckResult;
 
     const NOW: Millis = 2 * FORGOTTEN_AFTER;
 
     #[test]
     fn who_is_forgotten_is_named_with_since_when() {
         let consumer = |name: &str, lag: u64, used: Millis, reader: Option<u32>| ConsumerStatus {
-            name: name.to_owned(),
-            cursor: 7,
-            lag,
             held_bytes: 0,
             reader,
-            created_at: 0,
-            used_at: NOW - used,
-            audience: ConsumerAudience::default(),
+            ..consumer_status(name, 7, lag, NOW - used)
         };
         let fine = consumer("fine", 0, FORGOTTEN_AFTER, None);
         let late = consumer("late", 3, 1000, None);

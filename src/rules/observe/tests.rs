@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::model::test_notation::{at, expectation, stories};
+use crate::model::test_notation::{at, expectation, life, stories};
 use crate::model::{
-    Bookmark, Exit, GoneReason, Life, Now, PaneId, Screen, SessionId, SessionLife, Signal,
-    Snapshot, WindowId,
+    Bookmark, Exit, GoneReason, Life, Now, PaneId, Screen, Signal, Snapshot, WindowId,
 };
 use crate::rules::protocol::rows::{DeadPane, Death, LookRows, PaneRow, SessionRow, WindowRow};
 
@@ -245,15 +244,6 @@ fn report(snapshot: &Snapshot) -> Vec<String> {
     ended
         .chain(snapshot.tasks.values().map(|task| line("", task)))
         .collect()
-}
-
-fn life(server_pid: u32) -> SessionLife {
-    SessionLife {
-        server_pid,
-        server_started: 1,
-        id: SessionId(0),
-        created: 1,
-    }
 }
 
 fn look(windows: &[&str], deaths: &str) -> LookRows {

@@ -308,6 +308,7 @@ impl Filter {
 mod tests {
     use super::*;
     use crate::model::check_consumer_name;
+    use crate::model::test_notation::saved_consumer;
 
     #[test]
     fn a_name_can_be_a_file_name() {
@@ -336,18 +337,8 @@ mod tests {
             ((1 << 32) + 21, "e", 20, 0),
             (Seq::MAX, "e", 20, 0),
         ] {
-            let saved = SavedConsumer {
-                v: 1,
-                name: "pi".to_owned(),
-                epoch: "e".to_owned(),
-                cursor,
-                first_left_out: None,
-                created_at: 0,
-                used_at: 0,
-                used_after: 0,
-                audience: ConsumerAudience::default(),
-            };
-            assert_eq!(saved.cursor_in(epoch, last), expected, "{cursor} {epoch}");
+            let found = saved_consumer("pi", cursor).cursor_in(epoch, last);
+            assert_eq!(found, expected, "{cursor} {epoch}");
         }
     }
 }
