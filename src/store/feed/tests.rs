@@ -224,7 +224,7 @@ pub(super) fn damage(path: &Path, seq: usize) {
 }
 
 #[test]
-fn records_that_are_damaged_are_known_to_be_missing() {
+fn records_that_are_damaged_are_known_to_be_missing_and_their_numbers_are_not_given_again() {
     let feed = Feed::new();
     let four = "@1 a running; @2 b running; @3 c running; @4 d running";
     feed.append(&events(1, "", four));
@@ -243,27 +243,16 @@ fn records_that_are_damaged_are_known_to_be_missing() {
     assert_eq!(lost(&feed), (vec![(2, 2), (4, 4)], 6));
     damage(&feed.path, 1);
     assert_eq!(lost(&feed), (vec![(1, 2), (4, 4)], 6));
-    assert_eq!(feed.recover().last_seq, 6);
-}
-
-#[test]
-fn the_number_of_a_damaged_record_is_not_given_again() {
-    let feed = Feed::new();
-    feed.append(&events(1, "", "@1 a running; @2 b running"));
-    feed.append(&[notice(3, &[1, 2])]);
-    for seq in [3, 2] {
-        damage(&feed.path, seq);
-        let length = fs::metadata(&feed.path).unwrap().len();
-        let recovered = feed.recover();
-        assert_eq!((recovered.last_seq, recovered.end), (3, length));
-    }
-    let kept = read_all(&feed.path);
-    assert_eq!((kept.lost, kept.last_seq), (vec![(2, 3)], 3));
+    // The last number.
+    damage(&feed.path, 6);
+    assert_eq!(lost(&feed), (vec![(1, 2), (4, 4), (6, 6)], 6));
+    let (recovered, length) = (feed.recover(), fs::metadata(&feed.path).unwrap().len());
+    assert_eq!((recovered.last_seq, recovered.end), (6, length));
     // What a crash tore has no line of its own.
-    add(&feed.path, "{\"v\":1,\"seq\":4");
-    assert_eq!(feed.recover().last_seq, 3);
-    feed.append(&[notice(4, &[1, 2])]);
-    assert_eq!(feed.seqs(0), [1, 4]);
+    add(&feed.path, "{\"v\":1,\"seq\":7");
+    assert_eq!(feed.recover().last_seq, 6);
+    feed.append(&[notice(7, &[1, 2])]);
+    assert_eq!(feed.seqs(0), [3, 5, 7]);
 }
 
 #[test]
@@ -634,9 +623,11 @@ pub(super) fn saved_here(pending: &PendingEvents, last_seq: Seq) -> SavedSession
     serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap()
 }
 
-/// A feed with everything that leaves something open, and what was saved after each write.
-pub(super) fn saved_after_each_write() -> (Feed, Vec<SavedSession>) {
+/// A feed with everything that leaves something open, and what was saved after each write, which may
+/// also end its segment.
+pub(super) fn saved_after_each_write(ends_segments: bool) -> (Feed, Vec<SavedSession>) {
     let feed = Feed::new();
+    let mut journal = Journal::open(&feed.path, 0, 0).unwrap();
     let ends = events(4, "@1 a running; @2 b running", "@1 a dead 0; @2 b dead 1");
     let writes = [
         events(1, "", "@1 a running; @2 b running"),
@@ -649,27 +640,33 @@ pub(super) fn saved_after_each_write() -> (Feed, Vec<SavedSession>) {
     ];
     let (mut pending, mut saved) = (PendingEvents::default(), Vec::new());
     for records in writes {
-        feed.append(&records);
+        append(&mut journal, &records).unwrap();
         records.iter().for_each(|record| pending.apply(record));
         saved.push(saved_here(&pending, records.last().unwrap().seq));
+        if ends_segments {
+            journal.close_segment().unwrap();
+        }
     }
     (feed, saved)
 }
 
 #[test]
 fn recovery_from_any_saved_place_finds_what_the_whole_feed_says() {
-    let (feed, saved) = saved_after_each_write();
-    let whole = feed.recover();
-    assert_eq!(whole.pending.undelivered.len(), 2);
-    assert_eq!(whole.pending.waiting().len(), 1);
-    for saved in &saved {
-        let (recovered, looks) = feed.recover_from(Some(saved));
-        assert_eq!(recovered.pending, whole.pending, "from {}", saved.last_seq);
-        assert_eq!(recovered.epoch.as_deref(), Some("e1"));
-        let end = (recovered.last_seq, recovered.end);
-        assert_eq!(end, (whole.last_seq, whole.end));
-        let (_, all_read) = feed.recover_from(Some(&saved_at(saved.last_seq)));
-        assert_eq!(looks, all_read);
+    for ends_segments in [false, true] {
+        let (feed, saved) = saved_after_each_write(ends_segments);
+        let whole = feed.recover();
+        assert_eq!(whole.pending.undelivered.len(), 2);
+        assert_eq!(whole.pending.waiting().len(), 1);
+        assert_eq!(whole.end == 0, ends_segments);
+        for saved in &saved {
+            let (recovered, looks) = feed.recover_from(Some(saved));
+            assert_eq!(recovered.pending, whole.pending, "from {}", saved.last_seq);
+            assert_eq!(recovered.epoch.as_deref(), Some("e1"));
+            let end = (recovered.last_seq, recovered.end);
+            assert_eq!(end, (whole.last_seq, whole.end));
+            let (_, all_read) = feed.recover_from(Some(&saved_at(saved.last_seq)));
+            assert_eq!(looks, all_read);
+        }
     }
 }
 
@@ -723,7 +720,7 @@ fn the_end_before_a_restart_is_known_until_it_is_settled() {
 
 #[test]
 fn recovery_reads_only_what_is_behind_the_saved_place() {
-    let (feed, saved) = saved_after_each_write();
+    let (feed, saved) = saved_after_each_write(false);
     let whole = feed.recover();
     let text = fs::read_to_string(&feed.path).unwrap();
     // The record at the place itself is looked at, and nothing before it.
@@ -737,7 +734,7 @@ fn recovery_reads_only_what_is_behind_the_saved_place() {
 
 #[test]
 fn a_feed_that_has_changed_is_read_from_its_beginning() {
-    let (feed, saved) = saved_after_each_write();
+    let (feed, saved) = saved_after_each_write(false);
     let text = fs::read_to_string(&feed.path).unwrap();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let saved = saved.last().unwrap();
