@@ -412,6 +412,7 @@ fn is_dot_at(chars: &[char], at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::screen_of as screen;
 
     #[test]
     fn the_last_lines_are_whole_or_the_last_rows_that_have_text() {
@@ -423,13 +424,6 @@ mod tests {
         assert_eq!(wrapped.last_lines(), ["b", "cd"]);
         let long = screen(&"x".repeat(501));
         assert_eq!(long.last_lines(), ["x".repeat(499) + "…"]);
-    }
-
-    fn screen(text: &str) -> Screen {
-        Screen {
-            rows: text.split('|').map(str::to_owned).collect(),
-            ..Screen::default()
-        }
     }
 
     #[test]

@@ -57,7 +57,8 @@ struct Driver {
 impl Driver {
     /// Returns a session after one look with these tasks.
     fn new(notation: &str) -> Self {
-        Self::of(RestoredState::default(), Vec::new(), notation)
+        let (memory, bookmark) = (RestoredState::default(), Bookmark::default());
+        Self::with_bookmark(memory, Vec::new(), bookmark, notation)
     }
 
     /// The same for one whose last daemon saw `before` and recorded the end of `@1` with a restart that
@@ -74,10 +75,7 @@ impl Driver {
             last_seq: 7,
             ..RestoredState::default()
         };
-        Self::of(memory, vec![DeliveredEvent { seq: 5, event }], notation)
-    }
-
-    fn of(memory: RestoredState, announced: Vec<DeliveredEvent>, notation: &str) -> Self {
+        let announced = vec![DeliveredEvent { seq: 5, event }];
         Self::with_bookmark(memory, announced, Bookmark::default(), notation)
     }
 

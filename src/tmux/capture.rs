@@ -336,6 +336,13 @@ mod tests {
         }
     }
 
+    fn alternate(shape: Shape) -> Shape {
+        Shape {
+            is_alternate: true,
+            ..shape
+        }
+    }
+
     fn bytes(lines: &[&str]) -> Vec<Vec<u8>> {
         lines.iter().map(|line| line.as_bytes().to_vec()).collect()
     }
@@ -400,11 +407,12 @@ mod tests {
         let lines = numbered(52);
         check(shape(400, 24, 23), &lines, &lines[2..], Some(49));
         check(shape(400, 50, 49), &lines, &lines[2..], Some(49));
-        let alternate = Shape {
-            is_alternate: true,
-            ..shape(400, 24, 23)
-        };
-        check(alternate, &lines[..24], &lines[..24], Some(23));
+        check(
+            alternate(shape(400, 24, 23)),
+            &lines[..24],
+            &lines[..24],
+            Some(23),
+        );
         // Above what was cleared is the history.
         let cleared = [&lines[..], &[""; 23]].concat();
         check(shape(400, 24, 0), &cleared, &lines[2..], Some(49));
@@ -427,11 +435,7 @@ mod tests {
             let mut rows = at_top.clone();
             (rows[0], rows[height - 1]) = ("Go?", "a status bar");
             check(asking, &rows, &rows, Some(0));
-            let alternate = Shape {
-                is_alternate: true,
-                ..asking
-            };
-            check(alternate, &rows, &rows, Some(0));
+            check(alternate(asking), &rows, &rows, Some(0));
             // tmux has scrolled the screen for its banner.
             let mut ended = [&["boom"][..], &at_top].concat();
             ended[height] = "Pane is dead (status 3)";
@@ -446,10 +450,7 @@ mod tests {
     #[test]
     fn a_capture_is_cut_where_the_cursor_was_lower_when_it_was_asked_for() {
         let full = shape(400, 24, 23);
-        let alternate = Shape {
-            is_alternate: true,
-            ..full
-        };
+        let alternate = alternate(full);
         for (asked, found, n, expected) in [
             (full, full, 52, false),
             (full, shape(400, 24, 0), 29, true),

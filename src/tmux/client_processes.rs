@@ -195,11 +195,7 @@ mod tests {
     #[cfg(linux)]
     fn a_process_sees_the_socket_that_its_path_leads_to() {
         let dir = tempfile::tempdir().unwrap();
-        let choice = crate::tmux::ServerChoice {
-            socket_path: Some(dir.path().join("s")),
-            ..crate::tmux::ServerChoice::default()
-        };
-        let server = Server::locate(&choice, &|_| None).unwrap();
+        let server = crate::tmux::tests::server_at(&dir.path().join("s"), None);
         let pid = std::process::id();
         assert!(!sees_socket(&server, pid));
         let _listener = std::os::unix::net::UnixListener::bind(server.socket()).unwrap();

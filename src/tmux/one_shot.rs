@@ -260,7 +260,7 @@ mod tests {
     use tokio::process::Command;
 
     use super::*;
-    use crate::tmux::ServerChoice;
+    use crate::tmux::tests::server_at;
 
     /// Listens, and ends when it gets SIGCHLD.
     const LOST_A_SIGNAL: &str = "import signal, socket, sys
@@ -282,11 +282,7 @@ signal.sigwait([signal.SIGCHLD])
         let mut listening = python.spawn().unwrap();
         let output = BufReader::new(listening.stdout.take().unwrap());
         output.lines().next_line().await.unwrap();
-        let choice = ServerChoice {
-            socket_path: Some(socket),
-            ..ServerChoice::default()
-        };
-        let server = Server::locate(&choice, &|_| None).unwrap();
+        let server = server_at(&socket, None);
         let ended = server.answer(listening.wait()).await.unwrap().unwrap();
         assert!(ended.success(), "{ended}");
     }

@@ -428,6 +428,7 @@ mod tests {
     use super::*;
     use crate::model::test_notation::{env, rows};
     use crate::tmux::ServerChoice;
+    use crate::tmux::tests::server_at;
 
     #[test]
     fn the_nearest_word_names_the_server() {
@@ -475,22 +476,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let real = std::fs::canonicalize(dir.path()).unwrap();
         std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
-        assert_eq!(server(&real.join("link/s")).socket(), real.join("s"));
-    }
-
-    fn server(socket: &std::path::Path) -> Server {
-        let choice = ServerChoice {
-            socket_path: Some(socket.to_owned()),
-            ..ServerChoice::default()
-        };
-        Server::locate(&choice, &|_| None).unwrap()
+        let server = server_at(&real.join("link/s"), None);
+        assert_eq!(server.socket(), real.join("s"));
     }
 
     #[test]
     fn a_server_is_there_while_it_listens_and_closes_a_connection_when_it_ends() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        let server = server(&path);
+        let server = server_at(&path, None);
         assert_eq!(server.probe(), Probe::Absent);
         drop(UnixListener::bind(&path).unwrap());
         assert_eq!(server.probe(), Probe::Absent, "a dead server's file");

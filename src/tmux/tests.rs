@@ -10,7 +10,7 @@ mod screens;
 mod slices;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::task_exec::TaskFile;
@@ -35,6 +35,16 @@ words = ["bash", "-c", line, "bash", *order["spec"]["command"]]
 os.execvpe("bash", words, environment)
 "#;
 
+/// The server with this socket, for a program, or `tmux`.
+pub(super) fn server_at(socket: &Path, program: Option<PathBuf>) -> Server {
+    let choice = ServerChoice {
+        socket_path: Some(socket.to_owned()),
+        program,
+        ..ServerChoice::default()
+    };
+    Server::locate(&choice, &|_| None).unwrap()
+}
+
 struct Private {
     server: Server,
     dir: tempfile::TempDir,
@@ -43,12 +53,7 @@ struct Private {
 impl Private {
     fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("it-").tempdir().unwrap();
-        let choice = ServerChoice {
-            socket_path: Some(dir.path().join("s")),
-            program: Some("tmux".into()),
-            ..ServerChoice::default()
-        };
-        let server = Server::locate(&choice, &|_| None).unwrap();
+        let server = server_at(&dir.path().join("s"), None);
         Self { server, dir }
     }
 

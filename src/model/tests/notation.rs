@@ -306,6 +306,11 @@ pub(crate) fn screen(rows: &str) -> Screen {
     }
 }
 
+/// The same with rows that are parted by `|`.
+pub(crate) fn screen_of(rows: &str) -> Screen {
+    screen(&rows.replace('|', "\n"))
+}
+
 /// Returns a question that this text asks.
 pub(crate) fn prompt(text: &str) -> Prompt {
     Prompt {

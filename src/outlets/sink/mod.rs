@@ -473,11 +473,6 @@ mod tests {
         execute(&words, timeout, &delivery).await
     }
 
-    #[track_caller]
-    fn check(said: Result<(), Error>, expected: &str) {
-        assert_eq!(said.unwrap_err().to_string(), expected);
-    }
-
     #[tokio::test]
     async fn a_program_has_the_record_if_it_ends_with_0() {
         let minute = Duration::from_secs(60);
@@ -491,15 +486,18 @@ mod tests {
         );
         run(&left, minute).await.unwrap();
         drop(dir);
-        check(
-            run("echo a >&2; echo b >&2; exit 3", minute).await,
-            "exit status: 3: b",
-        );
-        check(run("kill -9 $$", minute).await, "signal: 9 (SIGKILL)");
-        check(
-            run("sleep 60", Duration::from_millis(50)).await,
-            "no end within 0.05s",
-        );
+        for (line, timeout, expected) in [
+            (
+                "echo a >&2; echo b >&2; exit 3",
+                minute,
+                "exit status: 3: b",
+            ),
+            ("kill -9 $$", minute, "signal: 9 (SIGKILL)"),
+            ("sleep 60", minute / 1000, "no end within 0.06s"),
+        ] {
+            let error = run(line, timeout).await.unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
         let delivery = Delivery {
             id: String::new(),
             line: String::new(),

@@ -456,12 +456,8 @@ mod tests {
 
     use super::*;
     use crate::model::TtyUse;
-    use crate::model::test_notation::{stories, task};
+    use crate::model::test_notation::{screen_of as screen, stories, task};
     use crate::rules::prompt::{UserRules, judge};
-
-    fn screen(text: &str) -> Screen {
-        crate::model::test_notation::screen(&text.replace('|', "\n"))
-    }
 
     #[test]
     fn rows_are_still_while_others_move() {

@@ -458,10 +458,7 @@ fn alike(old: &[String], new: &[String]) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn screen(text: &str) -> Screen {
-        crate::model::test_notation::screen(&text.replace('|', "\n"))
-    }
+    use crate::model::test_notation::screen_of as screen;
 
     #[test]
     fn whether_a_prompt_is_asked_again() {

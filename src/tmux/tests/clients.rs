@@ -66,11 +66,7 @@ async fn missing_servers_and_sessions_are_distinguished() {
     assert!(matches!(error, TmuxError::NoSuchSession { .. }), "{error}");
     let error = private.connection().run(&wrong).await.unwrap_err();
     assert!(matches!(error, TmuxError::Rejected { .. }), "{error}");
-    let choice = ServerChoice {
-        program: Some("/no/such/tmux".into()),
-        ..ServerChoice::default()
-    };
-    let server = Server::locate(&choice, &|_| None).unwrap();
+    let server = server_at(Path::new("/none"), Some("/no/such/tmux".into()));
     let error = server.check_version().await.unwrap_err();
     assert!(matches!(error, TmuxError::Refused(_)), "{error}");
     private.server.check_version().await.unwrap();

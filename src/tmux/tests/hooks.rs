@@ -23,16 +23,8 @@ async fn two_daemons_share_the_hooks() {
         set.unwrap();
         let target = format!("={name}:");
         let script = "printf '\\a'; read x; exit 4";
-        private.asks(&[
-            "respawn-pane",
-            "-k",
-            "-t",
-            &target,
-            "--",
-            "sh",
-            "-c",
-            script,
-        ]);
+        let respawn = ["respawn-pane", "-k", "-t", &target, "--"];
+        private.asks(&[&respawn[..], &["sh", "-c", script]].concat());
         // Once it is dead, tmux may have forgotten it.
         pids.push(private.shows(&target, "#{pane_pid}"));
         private.run(&format!("send-keys -t {target} Enter"));

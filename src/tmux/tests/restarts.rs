@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Stdio;
 
 use super::*;
@@ -39,12 +38,7 @@ async fn a_launch_in_a_window_starts_over_if_a_client_attaches_after_the_clients
     let (token, spec) = recorded.unwrap().unwrap();
     assert_eq!(spec, order.spec);
 
-    let choice = ServerChoice {
-        socket_path: Some(dir.join("s")),
-        program: Some(slow_tmux(dir)),
-        ..ServerChoice::default()
-    };
-    let slow = Server::locate(&choice, &|_| None).unwrap();
+    let slow = server_at(&dir.join("s"), Some(slow_tmux(dir)));
     order.replaces = Replaces::Ended;
     let (order, _files) = private.prepare(&order).unwrap();
     let restarted = async |token: String| {
