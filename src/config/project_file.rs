@@ -165,35 +165,3 @@ fn circle_in(tasks: &[(usize, TaskEntry)]) -> String {
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod procfile_tests {
-    use super::*;
-
-    #[test]
-    fn a_line_has_a_name_and_a_command() {
-        let parse = |text: &str| parse_procfile(Path::new("Procfile"), text);
-        let text = "\u{feff}# c\r\nweb: bundle exec rails s -p 3000\r\n\n\
-                    worker_1:rake jobs:work # not a comment for us\n  css : yarn build --watch";
-        let tasks = parse(text).unwrap();
-        let found = tasks
-            .iter()
-            .map(|task| (task.name.as_str(), task.cwd.line, task.spec.shown()));
-        let expected = [
-            ("web", 2, "bundle exec rails s -p 3000"),
-            ("worker_1", 4, "rake jobs:work # not a comment for us"),
-            ("css", 5, "yarn build --watch"),
-        ];
-        let expected = expected.map(|(name, line, command)| (name, line, command.to_owned()));
-        assert_eq!(found.collect::<Vec<_>>(), expected);
-        for (text, problem) in [
-            ("web: x\nnothing\n", "2: it is not `NAME: COMMAND`"),
-            ("web:\n", "1: it is not `NAME: COMMAND`"),
-            ("web: a\n\nweb: b\n", "3: an earlier line has this name"),
-            ("web: a\0\n", "1: a command must not contain a NUL"),
-        ] {
-            let error = parse(text).unwrap_err();
-            assert_eq!(error.message, format!("Procfile:{problem}"), "{text:?}");
-        }
-    }
-}

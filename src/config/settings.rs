@@ -374,7 +374,10 @@ mod tests {
         let table = r#"
             # a⏎⏎notice = [] | 3: unknown key `notice`; did you mean `notices`?
             Notices = [] | 1: unknown key `Notices`; did you mean `notices`?
+            noticse = [] | 1: unknown key `noticse`; did you mean `notices`?
+            ntoices = [] | 1: unknown key `ntoices`; did you mean `notices`?
             note = [] | 1: unknown key `note`
+            up = [] | 1: unknown key `up`
             "" = 1 | 1: unknown key ``
             "a\u001bb\nc" = 1 | 1: unknown key `a c`
             notices = []⏎[panel]⏎keys = 1 | 2: unknown key `panel`

@@ -67,16 +67,20 @@ fn a_procfile_is_taken_as_it_is() {
         fs::write(&path, text).unwrap();
         path
     };
-    let file = write("Procfile.dev", "web: rails s\r\n# c\r\ncss: yarn build\r\n");
+    let text = "\u{feff}# c\r\nweb: rails s -p 3000\r\n\n\
+                worker_1:rake jobs:work # not a comment for us\n  css : yarn build --watch";
+    let file = write("Procfile.dev", text);
     let tasks = read_tasks(&file).unwrap();
     let shown = tasks
         .iter()
-        .map(|task| format!("{}: {}", task.name, task.spec.shown()));
-    assert_eq!(
-        shown.collect::<Vec<_>>(),
-        ["web: rails s", "css: yarn build"]
-    );
-    let css = &tasks[1];
+        .map(|task| format!("{} {}: {}", task.cwd.line, task.name, task.spec.shown()));
+    let expected = [
+        "2 web: rails s -p 3000",
+        "4 worker_1: rake jobs:work # not a comment for us",
+        "5 css: yarn build --watch",
+    ];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+    let css = &tasks[2];
     assert_eq!(variables_of(css).unwrap(), []);
     assert_eq!(
         css.cwd.resolve().unwrap(),
@@ -84,7 +88,7 @@ fn a_procfile_is_taken_as_it_is() {
     );
 
     let env = write(".env", "A=1\n");
-    let variables = || variables_of(&read_tasks(&file).unwrap()[1]);
+    let variables = || variables_of(&read_tasks(&file).unwrap()[2]);
     assert_eq!(variables(), Ok(vec![("A".to_owned(), "1".to_owned())]));
     fs::remove_file(&env).unwrap();
     fs::create_dir(&env).unwrap();
@@ -94,6 +98,9 @@ fn a_procfile_is_taken_as_it_is() {
     for [text, problem] in rows(
         "# | 1: there is no task in it
          a: x⏎b | 2: it is not `NAME: COMMAND`
+         web: | 1: it is not `NAME: COMMAND`
+         web: a⏎⏎web: b | 3: an earlier line has this name
+         web: a\0 | 1: a command must not contain a NUL
          web server: x
            | 1: `tasks.web server`: `web server` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
     ) {
