@@ -551,26 +551,15 @@ mod tests {
         check_error("url = 'nats://u:secret@b'", why);
         let error = of("url = 'nts://u:secret@b'").unwrap_err();
         assert!(!error.contains("secret"), "{error}");
-        check_error(
-            "url = 'nats://b'\ncreds-file = 'c'",
-            "`c` is not an absolute path",
-        );
-        check_error(
-            "url = 'nats://b'\nhost = '-x'",
-            "`-x` is not a name of a host",
-        );
-        check_error(
-            "url = 'nats://b'\nallow = ['attach']",
-            "c.toml:5: unknown variant `attach`",
-        );
-        check_error("url = 'nats://b'\ntls = 'yes'", "c.toml:5: invalid type");
-        check_error(
-            "url = 'nats://b'\n[fleet.tls]\ncert-file = '/c'",
-            "`tls` needs both",
-        );
-        check_error(
-            "url = 'nats://b'\nuser = 'a'",
-            "c.toml:5: unknown field `user`",
-        );
+        for (keys, expected) in [
+            ("creds-file = 'c'", "`c` is not an absolute path"),
+            ("host = '-x'", "`-x` is not a name of a host"),
+            ("allow = ['attach']", "c.toml:5: unknown variant `attach`"),
+            ("tls = 'yes'", "c.toml:5: invalid type"),
+            ("[fleet.tls]\ncert-file = '/c'", "`tls` needs both"),
+            ("user = 'a'", "c.toml:5: unknown field `user`"),
+        ] {
+            check_error(&format!("url = 'nats://b'\n{keys}"), expected);
+        }
     }
 }

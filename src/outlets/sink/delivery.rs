@@ -103,6 +103,8 @@ fn bounded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::{asked, events_of};
+    use crate::model::{DeliveredEvent, Level};
 
     const EVENT: &str = r#"{"v":1,"seq":7,"epoch":"e1","time":"2026-01-01T00:00:00.000Z","sessionName":"work",
         "kind":"event","type":"input","level":"warning","prompt":"Proceed?",
@@ -137,22 +139,14 @@ mod tests {
 
     #[test]
     fn a_message_is_about_the_tasks_of_its_text() {
-        let event = |kind: &str, window: &str, name: &str| {
-            serde_json::json!({"type": kind, "level": "info",
-                "task": {"windowId": window, "windowName": name}})
-        };
         let content = "[tmux-task notification]\ntmux task @1 (api) is waiting for input: Go?\n\
             recent output:\n  tmux task @3 (web) exited with code 1";
-        let record = serde_json::json!({"v": 1, "seq": 7, "epoch": "e1",
-            "time": "2026-01-01T00:00:00.000Z", "sessionName": "work", "kind": "followUp",
-            "level": "warning", "events": [4, 5, 6], "owner": null,
-            "message": {"customType": "tmux-task-event", "content": content, "display": true,
-                "details": {"source": "extension", "notUserInput": true, "sessionId": "work",
-                    "sessionName": "work", "level": "warning",
-                    "events": [event("input", "@1", "api"), event("started", "@11", "db"),
-                        event("started", "@3", "web")]}},
-            "options": {"triggerTurn": true, "deliverAs": "followUp"}});
-        let record = serde_json::from_value(record).unwrap();
+        let started = "@9 x running -> @9 x running; @11 db running; @3 web running";
+        let events = [vec![asked("@1 api running", "Go?")], events_of(started)].concat();
+        let events = (4..).zip(events);
+        let events = events.map(|(seq, event)| DeliveredEvent { seq, event });
+        let body = Body::follow_up(Level::Warning, content.to_owned(), events.collect(), None);
+        let record = Record::new(7, 0, body);
         let delivery = Delivery::new("phone", &record, "");
         for word in [("TASKS", "api"), ("TYPES", "input")] {
             assert!(

@@ -212,6 +212,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::model::test_notation::rows;
     use serde_json::Value;
 
     #[test]
@@ -270,51 +271,25 @@ mod tests {
         Message::of(&webhook.message, delivery)
     }
 
-    #[track_caller]
-    fn check(keys: &str, text: &str, task: &str, headers: &[(&str, &str)], body: &str) {
-        let Message {
-            headers: got,
-            body: sent,
-        } = message(keys, &delivery(text, task));
-        let got: Vec<(&str, &str)> = got.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-        assert_eq!((got.as_slice(), sent.as_str()), (headers, body));
-    }
-
     #[test]
     fn a_message_has_the_values_of_the_record() {
-        const JSON: (&str, &str) = ("content-type", "application/json");
-        const TEXT: (&str, &str) = ("content-type", "text/plain; charset=utf-8");
-        check("", "a", "api", &[JSON], "{\"seq\":1}");
-        check(
-            "format = 'text'",
-            "[tmux-task notification]\nb\nc",
-            "api",
-            &[TEXT],
-            "b\nc",
-        );
-        check("format = 'text'", "", "api", &[TEXT], "api: exited");
-        let keys = "format = 'text'\ntitle = '{tasks}!'\nbody = '<{title}> {text:html}'\n\
-            headers = { Tags = 'x,{types}', 'Content-Type' = 'text/markdown' }";
-        let headers = [
-            ("title", "api!"),
-            ("content-type", "text/markdown"),
-            ("tags", "x,exited"),
-        ];
-        check(
-            keys,
-            "a < \"b\" & c",
-            "api",
-            &headers,
-            "<api!> a &lt; \"b\" &amp; c",
-        );
-        let keys = "title = '{tasks}'\nbody = '{\"t\":\"{title}\",\"x\":{\"y\":\"{text}\"}}'";
-        check(
-            keys,
-            "a",
-            "api",
-            &[JSON],
-            "{\"t\":\"api\",\"x\":{\"y\":\"a\"}}",
-        );
+        let table = r#"
+            # | a | content-type: application/json | {"seq":1}
+            format = 'text' | [tmux-task notification]⏎b⏎c | PLAIN | b⏎c
+            format = 'text' |  | PLAIN | api: exited
+            format = 'text'⏎title = '{tasks}!'⏎body = '<{title}> {text:html}'⏎headers = { Tags = 'x,{types}', 'Content-Type' = 'text/markdown' }
+              | a < "b" & c | title: api!, content-type: text/markdown, tags: x,exited
+              | <api!> a &lt; "b" &amp; c
+            title = '{tasks}'⏎body = '{"t":"{title}","x":{"y":"{text}"}}'
+              | a | content-type: application/json | {"t":"api","x":{"y":"a"}}"#;
+        let table = table.replace("PLAIN", "content-type: text/plain; charset=utf-8");
+        for [keys, text, headers, body] in rows(&table) {
+            let sent = message(&keys, &delivery(&text, "api"));
+            let found = sent.headers.iter();
+            let found = found.map(|(name, value)| format!("{name}: {value}"));
+            assert_eq!(found.collect::<Vec<_>>().join(", "), headers, "{keys}");
+            assert_eq!(sent.body, body, "{keys}");
+        }
     }
 
     #[test]

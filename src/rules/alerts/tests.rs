@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::PromptKind;
-use crate::model::test_notation::{asked, events_of, stories};
+use crate::model::test_notation::{asked, events_of, rows, stories};
 
 fn rules() -> AlertRules {
     AlertRules::default()
@@ -100,30 +100,18 @@ fn what_needs_a_person_is_displayed_with_what_to_do() {
 #[test]
 fn a_question_says_how_to_answer() {
     use PromptKind::{Confirm, Debugger, Dialog, Pager, Password};
-    for (kind, question, expected) in [
-        (
-            Confirm,
-            "Go? [y/N]",
-            "asks: Go? [y/N]; Answer: tmux-task send api TEXT",
-        ),
-        (Pager, "", "waits for input; Answer: tmux-task attach api"),
-        (
-            Password,
-            "PIN:",
-            "asks: PIN:; Answer: tmux-task send api --secret",
-        ),
-        // A field of a dialog is a secret too, and a debugger reads lines.
-        (
-            Dialog,
-            "PIN",
-            "asks: PIN; Answer: tmux-task send api --secret",
-        ),
-        (
-            Debugger,
-            "(gdb)",
-            "asks: (gdb); Answer: tmux-task send api TEXT",
-        ),
-    ] {
+    // A field of a dialog is a secret too, and a debugger reads lines.
+    for (kind, [question, expected]) in [Confirm, Pager, Password, Dialog, Debugger]
+        .into_iter()
+        .zip(rows(
+            "Go? [y/N] | asks: Go? [y/N]; Answer: tmux-task send api TEXT
+         # | waits for input; Answer: tmux-task attach api
+         PIN: | asks: PIN:; Answer: tmux-task send api --secret
+         PIN | asks: PIN; Answer: tmux-task send api --secret
+         (gdb) | asks: (gdb); Answer: tmux-task send api TEXT",
+        ))
+    {
+        let question = question.trim_matches('#');
         let mut event = asked("@1 api running", question);
         if let EventKind::Input { prompt } = &mut event.kind {
             prompt.kind = kind;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::test_notation::{asked, events_of, stories, task};
+use crate::model::test_notation::{asked, events_of, rows, stories, task};
 
 /// What events become: `notice`, `notice!`, `followUp`, `followUp!` or `nothing`, where `!` is a
 /// warning, and the text. The header of a message is checked and left out.
@@ -171,29 +171,14 @@ fn the_bell_of_one_run_is_not_the_end_of_another() {
 
 #[test]
 fn a_crash_loop_is_delivered_to_the_agent_once() {
-    let exited = |notation: &str| Event {
-        kind: EventKind::Exited { replaced: None },
-        task: task(notation),
-    };
-    for (notation, expected) in [
-        (
-            "@1#2 api dead 2 restarts=3,2000,1",
-            "Notice tmux task @1 (api) exited with code 2; restarts in 4 s, 2 of 3",
-        ),
-        (
-            "@1#4 api dead SIGSEGV restarts=3,2000,3",
-            "FollowUp tmux task @1 (api) was killed by SIGSEGV; gave up after 3 restarts",
-        ),
-        (
-            "@1#4 api dead 1 restarts=1,0,1",
-            "FollowUp tmux task @1 (api) exited with code 1; gave up after 1 restart",
-        ),
-        (
-            "@1#3 api dead 0 restarts=3,2000,2",
-            "FollowUp tmux task @1 (api) exited with code 0",
-        ),
-    ] {
-        let event = exited(notation);
+    for [notation, expected] in rows(
+        "@1#2 api dead 2 restarts=3,2000,1 | Notice tmux task @1 (api) exited with code 2; restarts in 4 s, 2 of 3
+         @1#4 api dead SIGSEGV restarts=3,2000,3 | FollowUp tmux task @1 (api) was killed by SIGSEGV; gave up after 3 restarts
+         @1#4 api dead 1 restarts=1,0,1 | FollowUp tmux task @1 (api) exited with code 1; gave up after 1 restart
+         @1#3 api dead 0 restarts=3,2000,2 | FollowUp tmux task @1 (api) exited with code 0",
+    ) {
+        let (kind, task) = (EventKind::Exited { replaced: None }, task(&notation));
+        let event = Event { kind, task };
         let told = format!("{:?} {}", reach(&event), text_of(&event));
         assert_eq!(told, expected, "{notation}");
     }
