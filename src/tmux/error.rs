@@ -150,24 +150,22 @@ mod tests {
 
     #[test]
     fn only_a_socket_without_a_listener_means_that_there_is_no_server() {
-        for (said, expected) in [
-            ("no server running on /tmp/tmux-0/default\n", true),
-            (
-                "error connecting to /tmp/s (No such file or directory)",
-                true,
-            ),
-            ("error connecting to /tmp/s (Connection refused)", true),
-            ("[server exited]", true),
-            ("server exited unexpectedly\n", false),
-            ("lost server\n", false),
-            ("error connecting to /tmp/s (Too many open files)", false),
-            ("error connecting to /tmp/s (Permission denied)", false),
-            (
-                "error connecting to /tmp/s (Resource temporarily unavailable)",
-                false,
-            ),
+        for said in [
+            "no server running on /tmp/tmux-0/default\n",
+            "error connecting to /tmp/s (No such file or directory)",
+            "error connecting to /tmp/s (Connection refused)",
+            "[server exited]",
         ] {
-            assert_eq!(TmuxError::means_no_server(said), expected, "{said}");
+            assert!(TmuxError::means_no_server(said), "{said}");
+        }
+        for said in [
+            "server exited unexpectedly\n",
+            "lost server\n",
+            "error connecting to /tmp/s (Too many open files)",
+            "error connecting to /tmp/s (Permission denied)",
+            "error connecting to /tmp/s (Resource temporarily unavailable)",
+        ] {
+            assert!(!TmuxError::means_no_server(said), "{said}");
         }
     }
 }

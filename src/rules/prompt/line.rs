@@ -352,7 +352,6 @@ mod tests {
             ("Proceed ([y]/n)?", Confirm),
             ("Overwrite it (y or n)?", Confirm),
             ("Continue connecting (yes/no/[fingerprint])?", Confirm),
-            ("Assume -R? [n]", Confirm),
             ("Which port should be used?", Text),
             ("May I have your name?", Text),
             ("May I send a report?", Confirm),
@@ -364,10 +363,8 @@ mod tests {
             ("Preferred editor:", Text),
             ("Press enter to continue, Ctrl+C to interrupt:", Key),
             ("rm a?...", Confirm),
-            ("続行しますか？ [はい/いいえ]", Confirm),
             ("Password: ****", Password),
             ("Vault: ****", Password),
-            ("(1/1) Stage this hunk [y,n,q,a,d,e,p,?]?", Menu),
             ("(Y)es/(N)o:", Confirm),
             (
                 "[O]pen Read-Only, (E)dit anyway, (R)ecover, (Q)uit, (A)bort:",

@@ -464,22 +464,3 @@ pub(super) fn above_counted(rows: &[String]) -> Option<usize> {
     let mut are_counted = choices.map(|(row, n)| number(row) == Some(n));
     are_counted.all(|is_counted| is_counted).then_some(heading)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn choices_are_counted_from_one_below_their_heading() {
-        let check = |rows: &[&str], expected: Option<usize>| {
-            let rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
-            assert_eq!(above_counted(&rows), expected, "{rows:?}");
-        };
-        check(&["x", "Which?", "  1 red", "  2 blue"], Some(1));
-        check(&["Which?", "1 red"], None);
-        check(&["1 red", "2 blue"], None);
-        check(&["Which?", "2 red", "3 blue"], None);
-        check(&["Which?", "1 red", "2"], None);
-        check(&["Which?", "1 red", "and", "2 blue"], None);
-    }
-}

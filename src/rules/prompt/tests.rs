@@ -101,7 +101,6 @@ fn prompts_of_many_tools_are_found_by_their_screens() {
         "Password Enter passphrase for /dev/sda2: ▮",
         "Password Password for alice@EXAMPLE.ORG: ▮",
         "Text File to patch: ▮",
-        "Confirm Reversed (or previously applied) patch detected!  Assume -R? [n] ▮",
         "Text What is your first and last name?\n  [Unknown]:  ▮",
         "Confirm Is CN=a, OU=b, O=c, L=d, ST=e, C=f correct?\n  [no]:  ▮",
         "Password Enter keystore password:  ▮",
@@ -127,7 +126,6 @@ fn prompts_of_many_tools_are_found_by_their_screens() {
         "Pager Manual page ls(1) line 1 (press h for help or q to quit)▮",
         "Pager lines 1-23▮",
         "Pager lines 1-23/30 (END)▮",
-        "Menu E325: ATTENTION\nSwap file \".a.swp\" already exists!\n[O]pen Read-Only, (E)dit anyway, (R)ecover, (D)elete it, (Q)uit, (A)bort: ▮",
         "Menu Do you want to create test.txt?\n❯ 1. Yes\n  2. Yes, allow all edits during this session (shift+tab)\n  3. No, and tell Claude what to do differently (esc)▮",
         "Text ◆  Project name:\n│  my-app▮\n└",
         "Confirm ◇  Project name:\n│  my-app\n│\n◆  Install dependencies?\n│  ● Yes / ○ No\n└\n▮",
@@ -137,8 +135,6 @@ fn prompts_of_many_tools_are_found_by_their_screens() {
         "Password [sudo] Passwort für alice: ▮",
         "Password Contraseña: ▮",
         "Password [sudo] пароль для alice: ▮",
-        "Confirm Voulez-vous continuer ? [O/n] ▮",
-        "Confirm ¿Desea continuar? [S/n] ▮",
         "Confirm Do you want to continue (yes/no)? ▮",
         "Confirm Delete 3 files? (yes/no) [no]: ▮",
         "Confirm Really quit? y/n ▮",
@@ -382,6 +378,10 @@ fn what_a_program_does_with_the_terminal_says_whether_it_asks() {
         ## a mark below counted choices asks what their heading asks
         polls node :: Which one?\n  1 red\n  2 blue\n> ▮ => Menu Which one?
         polls node :: rows of the table\n  1 red\n  2 blue\n> ▮ => -
+        polls node :: Which one?\n  1 red\n> ▮ => -
+        polls node :: Which one?\n  2 red\n  3 blue\n> ▮ => -
+        polls node :: Which one?\n  1 red\n  2\n> ▮ => -
+        polls node :: Which one?\n  1 red\n  and\n  2 blue\n> ▮ => -
         polls raw node :: Which one?\n  1 red\n  2 blue\n> ▮ => Menu Which one?
         polls raw node :: rows of the table\n  1 red\n  2 blue\n> ▮ => -
 

@@ -350,18 +350,6 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
 }
 
 #[test]
-fn a_death_between_two_lines_is_shown_with_its_window() {
-    let (mut server, mut memory) = known(30);
-    memory.expect_all();
-    // The first line has listed the first window; its death is in the record from then on.
-    let happens = [(Die, 0)];
-    let seen = look_while(&mut server, &mut memory, LookKind::Windows, ROOM, &happens);
-    let seen = seen.unwrap();
-    assert_eq!(seen.deaths.len(), 1);
-    assert!(seen.windows[0].pane.as_ref().unwrap().dead.is_some());
-}
-
-#[test]
 fn a_session_that_is_killed_between_two_lines_is_missing() {
     let mut server = FakeServer::new(30);
     let mut memory = LookMemory::default();

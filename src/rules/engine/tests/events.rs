@@ -24,10 +24,6 @@ fn each_look_has_these_events() {
         @1 a running : Go? [y/n] => 1 input @1: Go? [y/n]; 2 followUp! of 1
         @1 a running : Go? [y/n]
 
-        @1 a running : Go? [y/n]
-        @1 a running : x|Go? [y/n]
-        @1 a running : x|Go? [y/n] => 1 input @1: Go? [y/n]; 2 followUp! of 1
-
         ## what is resolved comes first and is for the feed only
         @1#1 a running : Go? [y/n]
         @1#1 a running : Go? [y/n] => 1 input @1#1: Go? [y/n]; 2 followUp! of 1
