@@ -562,13 +562,10 @@ mod tests {
 
     #[test]
     fn the_nearest_name_counts_and_empty_is_unset() {
+        let both = "TMUX_TASK_SESSION=a PI_TMUX_SESSION=b";
         for (option, variables, expected) in [
-            (
-                Some("o"),
-                "TMUX_TASK_SESSION=a PI_TMUX_SESSION=b",
-                Some("o"),
-            ),
-            (None, "TMUX_TASK_SESSION=a PI_TMUX_SESSION=b", Some("a")),
+            (Some("o"), both, Some("o")),
+            (None, both, Some("a")),
             (None, "TMUX_TASK_SESSION= PI_TMUX_SESSION=b", Some("b")),
             (None, "", None),
         ] {

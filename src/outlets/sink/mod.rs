@@ -465,12 +465,15 @@ mod tests {
 
     async fn run(line: &str, timeout: Duration) -> Result<(), Error> {
         let words = ["sh", "-c", line].map(str::to_owned);
-        let delivery = Delivery {
+        execute(&words, timeout, &delivery()).await
+    }
+
+    fn delivery() -> Delivery {
+        Delivery {
             id: "e:1".to_owned(),
             line: "{\"seq\":1}".to_owned(),
             variables: vec![("KIND", "event".to_owned())],
-        };
-        execute(&words, timeout, &delivery).await
+        }
     }
 
     #[tokio::test]
@@ -498,13 +501,8 @@ mod tests {
             let error = run(line, timeout).await.unwrap_err();
             assert_eq!(error.to_string(), expected);
         }
-        let delivery = Delivery {
-            id: String::new(),
-            line: String::new(),
-            variables: Vec::new(),
-        };
         let words = ["/no/such".to_owned()];
-        let error = with_causes(&execute(&words, minute, &delivery).await.unwrap_err());
+        let error = with_causes(&execute(&words, minute, &delivery()).await.unwrap_err());
         assert!(
             error.starts_with("could not start `/no/such`: No such file"),
             "{error}"

@@ -101,16 +101,14 @@ fn what_needs_a_person_is_displayed_with_what_to_do() {
 fn a_question_says_how_to_answer() {
     use PromptKind::{Confirm, Debugger, Dialog, Pager, Password};
     // A field of a dialog is a secret too, and a debugger reads lines.
-    for (kind, [question, expected]) in [Confirm, Pager, Password, Dialog, Debugger]
-        .into_iter()
-        .zip(rows(
-            "Go? [y/N] | asks: Go? [y/N]; Answer: tmux-task send api TEXT
-         # | waits for input; Answer: tmux-task attach api
-         PIN: | asks: PIN:; Answer: tmux-task send api --secret
-         PIN | asks: PIN; Answer: tmux-task send api --secret
-         (gdb) | asks: (gdb); Answer: tmux-task send api TEXT",
-        ))
-    {
+    let kinds = [Confirm, Pager, Password, Dialog, Debugger];
+    let table = "
+        Go? [y/N] | asks: Go? [y/N]; Answer: tmux-task send api TEXT
+        # | waits for input; Answer: tmux-task attach api
+        PIN: | asks: PIN:; Answer: tmux-task send api --secret
+        PIN | asks: PIN; Answer: tmux-task send api --secret
+        (gdb) | asks: (gdb); Answer: tmux-task send api TEXT";
+    for (kind, [question, expected]) in kinds.into_iter().zip(rows(table)) {
         let question = question.trim_matches('#');
         let mut event = asked("@1 api running", question);
         if let EventKind::Input { prompt } = &mut event.kind {

@@ -515,20 +515,14 @@ mod tests {
             assert_eq!(again, expected, "{:?} -> {:?}", old.rows, new.rows);
         }
         // At the top of the screen, it was cleared.
+        let at = |text, top| Screen {
+            top: Some(top),
+            ..screen(text)
+        };
         for (top, expected) in [(0, true), (1, false)] {
-            let at = |text| Screen {
-                top: Some(top),
-                ..screen(text)
-            };
             let shown = PromptComparison {
-                before: (
-                    &Screen {
-                        top: Some(0),
-                        ..screen("Go?")
-                    },
-                    0,
-                ),
-                after: (&at("Go?|GET /0|Go?"), 2),
+                before: (&at("Go?", 0), 0),
+                after: (&at("Go?|GET /0|Go?", top), 2),
             };
             assert_eq!(shown.is_asked_again(), expected, "{top}");
         }
