@@ -85,7 +85,6 @@ fn two_looks_have_these_events() {
         -> @1 api dead 1 => exited @1 1
         missing -> @1 api dead 1 => exited @1 1
         @1#1 api dead 0 -> @1#2 api dead 3 => exited @1#2 3
-        @1 api dead 0 -> @1 api dead 0
 
         ## every run between two looks is reported in order
         @1#1 api running

@@ -596,12 +596,6 @@ fn what_a_program_does_with_the_terminal_overrules_text() {
         2x reads 5/54 @1 a running : Go? [y/n] n|no|Go? [y/n] n|no|Go? [y/n]
             => resolved @1: Go? [y/n]; input @1: Go? [y/n]
 
-        # By the screen alone.
-        2x @1 a running : Go? [y/n] => input @1: Go? [y/n]
-        2x @1 a running : Go? [y/n] n|no|Go? [y/n] => resolved @1: Go? [y/n]; input @1: Go? [y/n]
-        2x @1 a running : Go? [y/n] n|no|Go? [y/n] n|no|Go? [y/n]
-            => resolved @1: Go? [y/n]; input @1: Go? [y/n]
-
         ## a call may be younger than the screen it is first observed with
         2x reads 3/50 @1 a running cursor=0,1 : Enter a name| => input @1: Enter a name
         # The answer is echoed, and the next question is there before the process is examined.

@@ -196,9 +196,6 @@ fn what_speaks_against_it_makes_a_death_another_runs() {
 
         ## its own
         @1 pid=7 tty=1
-        @1 tty=1 exit=3 with @1 %1  3  9 1 1; => @1 run 1 pid 7 exit 3
-
-        @1 pid=7 tty=1
         exits 7 3
         @1 tty=1 exit=3 with @1 %1  3  9 1 1; => @1 run 1 pid 7 exit 3
 
