@@ -475,7 +475,7 @@ fn takes_input(terminal: Option<&TtyEvidence>, explanation: &Explanation) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::test_notation::task;
+    use crate::model::test_notation::{send_request, task};
 
     fn call(thread: u32, switches: u64, bytes: Option<u64>) -> Option<ReadCall> {
         Some(ReadCall {
@@ -533,11 +533,9 @@ mod tests {
                      prompt: Option<&str>,
                      expected: Option<&str>| {
             let request = SendRequest {
-                task: "a".to_owned(),
-                input: input.clone(),
-                enter: true,
                 if_prompt: prompt.map(str::to_owned),
                 is_guarded: true,
+                ..send_request("a", input.clone())
             };
             let refused = guard(&request, Some(explanation), &task).err();
             assert_eq!(refused.map(|error| error.to_string()).as_deref(), expected);

@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::*;
-use crate::model::test_notation::{at, describe as describe_event, expectation, snapshot, stories};
+use crate::model::test_notation::{
+    at, describe as describe_event, expectation, send_request, snapshot, stories,
+};
 use crate::model::{
     Body, Bookmark, Condition, DeliveredEvent, EndReport, Error, Event, EventKind, GoneReason,
     Launch, LeftProcess, Now, PaneId, StopChoice, StopPlan, Task, WindowId,
@@ -18,8 +20,8 @@ use crate::model::{
 use crate::rules::engine::{Engine, RestoredState, Settings};
 use crate::rules::terminal::{Extent, PaneOutput};
 use crate::rules::wire::{
-    Caller, LaunchedRun, Request, RequestLine, Response, SearchRequest, SendRequest, TaskLog,
-    TypedInput, WaitRequest,
+    Caller, LaunchedRun, Request, RequestLine, Response, SearchRequest, TaskLog, TypedInput,
+    WaitRequest,
 };
 
 const PANE: PaneId = PaneId(1);
@@ -653,13 +655,7 @@ fn request(text: &str) -> Option<Request> {
                 ..WaitRequest::default()
             })
         }
-        "send" => Request::Send(SendRequest {
-            task: owned(rest),
-            input: TypedInput::Text(owned("x")),
-            enter: true,
-            if_prompt: None,
-            is_guarded: false,
-        }),
+        "send" => Request::Send(send_request(rest, TypedInput::Text(owned("x")))),
         "follow" => Request::Follow {
             window: owned(rest),
             raw: false,

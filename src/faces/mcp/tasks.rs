@@ -510,17 +510,11 @@ mod tests {
     }
 
     fn event(seq: u64, owner: &str) -> FeedEvent {
-        let fields = serde_json::json!({
-            "type": "exited", "level": "warning",
-            "task": {
-                "windowId": "@1", "windowName": "api", "dead": true, "exitCode": 2,
-                "paneStateKnown": true, "owner": owner, "outputPreview": "one\ntwo",
-            },
-        });
+        let story = format!("@1 api running -> @1 api dead 2 owner={owner} : one|two");
         FeedEvent {
             seq,
             time: parse_rfc3339("2026-11-22T10:11:12.345Z").unwrap(),
-            event: serde_json::from_value(fields).unwrap(),
+            event: test_notation::events_of(&story).remove(0),
         }
     }
 

@@ -19,12 +19,14 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use crate::rules::diff::diff;
-use crate::rules::wire::{ConsumerAudience, ConsumerStatus, LsTask, LsView, SavedConsumer};
+use crate::rules::wire::{
+    ConsumerAudience, ConsumerStatus, LsTask, LsView, SavedConsumer, SendRequest, TypedInput,
+};
 
 use super::{
-    Body, Context, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, Millis,
-    NotifyOn, Now, PaneId, Prompt, PromptKind, Record, ReplacedBy, RestartPolicy, Screen, Seq,
-    SessionId, SessionLife, Signal, Snapshot, Stop, Task, TaskRestarts, WindowId,
+    Body, Context, CursorPosition, DeliveredEvent, Event, EventKind, Exit, GoneReason, Level, Life,
+    Millis, NotifyOn, Now, PaneId, Prompt, PromptKind, Record, ReplacedBy, RestartPolicy, Screen,
+    Seq, SessionId, SessionLife, Signal, Snapshot, Stop, Task, TaskRestarts, WindowId,
 };
 
 /// Reads a table: a row each line, with columns that are parted by ` | `. A line that begins with `| `
@@ -101,6 +103,25 @@ pub(crate) fn consumer_status(
         used_at,
         audience: ConsumerAudience::default(),
     }
+}
+
+/// The request to type this into a task, with Enter.
+pub(crate) fn send_request(task: &str, input: TypedInput) -> SendRequest {
+    SendRequest {
+        task: task.to_owned(),
+        input,
+        enter: true,
+        if_prompt: None,
+        is_guarded: false,
+    }
+}
+
+/// These events as they are delivered, numbered from `first` on.
+pub(crate) fn delivered(first: Seq, events: Vec<Event>) -> Vec<DeliveredEvent> {
+    let events = (first..).zip(events);
+    events
+        .map(|(seq, event)| DeliveredEvent { seq, event })
+        .collect()
 }
 
 /// The list of these tasks in the session `s`.

@@ -103,8 +103,8 @@ fn bounded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::test_notation::{asked, events_of};
-    use crate::model::{DeliveredEvent, Level};
+    use crate::model::Level;
+    use crate::model::test_notation::{asked, delivered, events_of};
 
     const EVENT: &str = r#"{"v":1,"seq":7,"epoch":"e1","time":"2026-01-01T00:00:00.000Z","sessionName":"work",
         "kind":"event","type":"input","level":"warning","prompt":"Proceed?",
@@ -143,9 +143,8 @@ mod tests {
             recent output:\n  tmux task @3 (web) exited with code 1";
         let started = "@9 x running -> @9 x running; @11 db running; @3 web running";
         let events = [vec![asked("@1 api running", "Go?")], events_of(started)].concat();
-        let events = (4..).zip(events);
-        let events = events.map(|(seq, event)| DeliveredEvent { seq, event });
-        let body = Body::follow_up(Level::Warning, content.to_owned(), events.collect(), None);
+        let events = delivered(4, events);
+        let body = Body::follow_up(Level::Warning, content.to_owned(), events, None);
         let record = Record::new(7, 0, body);
         let delivery = Delivery::new("phone", &record, "");
         for word in [("TASKS", "api"), ("TYPES", "input")] {

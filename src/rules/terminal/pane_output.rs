@@ -226,6 +226,7 @@ fn incomplete_tail(bytes: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::terminal::tests::cut;
     use proptest::prelude::*;
 
     /// A pane of 80 columns and 24 rows, with the cursor in this row.
@@ -315,11 +316,7 @@ mod tests {
             bytes in prop_oneof![any::<String>().prop_map(String::into_bytes), any::<Vec<u8>>()],
             cuts: Vec<prop::sample::Index>,
         ) {
-            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
-            cuts.extend([0, bytes.len()]);
-            cuts.sort_unstable();
-            let chunks: Vec<&[u8]> = cuts.windows(2).map(|at| &bytes[at[0]..at[1]]).collect();
-            let (handed_on, held) = pieces(&chunks);
+            let (handed_on, held) = pieces(&cut(&bytes, &cuts));
             prop_assert_eq!([handed_on.concat(), held.clone()].concat(), bytes.clone());
             let text: String = handed_on.iter().map(|piece| String::from_utf8_lossy(piece)).collect();
             let text = text + &String::from_utf8_lossy(&held);

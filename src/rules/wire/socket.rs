@@ -580,18 +580,13 @@ pub(crate) fn parse_object<T: DeserializeOwned>(line: &[u8]) -> Result<T, serde_
 mod tests {
     use super::*;
     use crate::model::SecretText;
-    use crate::model::test_notation::rows;
+    use crate::model::test_notation::{rows, send_request};
     use crate::rules::wire::Acknowledgement;
 
     #[test]
     fn a_secret_is_in_its_request_and_in_no_log() {
-        let request = SendRequest {
-            task: "api".to_owned(),
-            input: TypedInput::Secret(SecretText("hunter2".to_owned())),
-            enter: true,
-            if_prompt: None,
-            is_guarded: false,
-        };
+        let secret = TypedInput::Secret(SecretText("hunter2".to_owned()));
+        let request = send_request("api", secret);
         let line = r#"{"task":"api","input":{"secret":"hunter2"},"enter":true}"#;
         assert_eq!(serde_json::to_string(&request).unwrap(), line);
         assert_eq!(serde_json::from_str::<SendRequest>(line).unwrap(), request);

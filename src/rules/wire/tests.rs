@@ -2,10 +2,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::model::test_notation::{self, notice, number, snapshot, task};
+use crate::model::test_notation::{self, delivered, events_of, notice, number, snapshot, task};
 use crate::model::{
-    Body, Context, DeliveredEvent, Event, EventKind, EventType, Exit, GoneReason, Kind, Level,
-    Life, Now, Prompt, PromptKind, Record, ReplacedBy, Seq, Signal, Stop, Task,
+    Body, Context, Event, EventKind, EventType, Exit, GoneReason, Kind, Level, Life, Now, Prompt,
+    PromptKind, Record, ReplacedBy, Seq, Signal, Stop, Task,
 };
 use crate::rules::diff::diff;
 use crate::rules::engine::{Engine, EngineEffect, RestoredState, Settings};
@@ -101,12 +101,9 @@ fn every_record_names_its_feed_and_number() {
 
 #[test]
 fn a_follow_up_is_one_call_for_pi() {
-    let kind = EventKind::Exited { replaced: None };
-    let task = task("@12#1 api dead 2");
-    let event = Event { kind, task };
+    let events = events_of("@12#1 api running -> @12#1 api dead 2");
     let content = "[tmux-task notification]\ntext".to_owned();
-    let events = vec![DeliveredEvent { seq: 4, event }];
-    let body = Body::follow_up(Level::Warning, content, events, None);
+    let body = Body::follow_up(Level::Warning, content, delivered(4, events), None);
     let line = line(&record(body));
     let events = &line["message"]["details"]["events"];
     assert_eq!(events[0]["type"], "exited");
@@ -307,9 +304,8 @@ fn check_wanted(mut filter: Filter, expected: &[Seq]) {
         &snapshot("@1 api running; @2 db running"),
         &snapshot("@1 api dead 0 bell; @2 db running; @3 web running"),
     );
-    let told = (1..).zip(events.clone());
-    let told = told.map(|(seq, event)| DeliveredEvent { seq, event });
-    let body = Body::follow_up(Level::Info, String::new(), told.take(2).collect(), None);
+    let told = delivered(1, events[..2].to_vec());
+    let body = Body::follow_up(Level::Info, String::new(), told, None);
     let mut records = number(1, events);
     records.extend([Record::new(4, 0, body), notice(5, &[3]), notice(6, &[])]);
     let wanted = records.into_iter().filter_map(|record| {

@@ -53,11 +53,8 @@ fn sent(task: &str, name: &str, input: TypedInput, prompt: Option<&str>) -> Pane
         session: ONLY,
         name: name.to_owned(),
         request: SendRequest {
-            task: task.to_owned(),
-            input,
-            enter: true,
             if_prompt: prompt.map(str::to_owned),
-            is_guarded: false,
+            ..test_notation::send_request(task, input)
         },
     }
 }

@@ -1,12 +1,10 @@
 use super::*;
-use crate::model::test_notation::{events_of, stories};
+use crate::model::test_notation::{delivered, events_of, stories};
 use crate::rules::engine::tests::describe_delivery;
 
 /// The events of a story, numbered from 1.
 fn gathered(story: &str) -> Gathering {
-    let events = (1..).zip(events_of(story));
-    let events = events.map(|(seq, event)| DeliveredEvent { seq, event });
-    Gathering::new(Instant::now(), events.collect())
+    Gathering::new(Instant::now(), delivered(1, events_of(story)))
 }
 
 /// `notice pi:1 of 1 2: TEXT`, `followUp! of 3: TEXT`.

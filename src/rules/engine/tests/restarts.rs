@@ -1,6 +1,7 @@
 //! Engines that continue from a memory.
 
 use super::*;
+use crate::model::test_notation::{delivered, events_of};
 
 fn memory(before: &str) -> RestoredState {
     RestoredState {
@@ -51,15 +52,9 @@ fn an_episode_goes_on_after_a_restart() {
 
 #[test]
 fn what_was_not_delivered_is_delivered_on_return() {
-    let delivered = |notation: &str, seq| DeliveredEvent {
-        seq,
-        event: Event {
-            kind: EventKind::Exited { replaced: None },
-            task: task(notation),
-        },
-    };
+    let ends = events_of("@1 a running; @2 b running -> @1 a dead 0; @2 b dead 1");
     let memory = RestoredState {
-        undelivered: vec![delivered("@1 a dead 0", 6), delivered("@2 b dead 1", 7)],
+        undelivered: delivered(6, ends),
         ..memory("@1 a dead 0; @2 b dead 1; @3 c running")
     };
     check_from(

@@ -19,3 +19,11 @@ fn describe(line: &Line<'_>) -> String {
     let end = if line.is_complete() { "⏎" } else { "" };
     format!("{}{end}", line.text())
 }
+
+/// The bytes, cut at these places.
+pub(super) fn cut<'a>(bytes: &'a [u8], cuts: &[proptest::sample::Index]) -> Vec<&'a [u8]> {
+    let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+    cuts.extend([0, bytes.len()]);
+    cuts.sort_unstable();
+    cuts.windows(2).map(|at| &bytes[at[0]..at[1]]).collect()
+}

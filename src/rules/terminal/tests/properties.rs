@@ -71,17 +71,13 @@ proptest! {
         bytes in output(),
         cuts: Vec<prop::sample::Index>,
     ) {
-        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
-        cuts.extend([0, bytes.len()]);
-        cuts.sort_unstable();
-        let chunks: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
-
         let mut whole = Terminal::new(11, 5);
-        let mut cut = Terminal::new(11, 5);
-        prop_assert_eq!(complete(&mut cut, &chunks), complete(&mut whole, &[&bytes]));
-        prop_assert_eq!(cut.rows(), whole.rows());
-        prop_assert_eq!(cut.cursor(), whole.cursor());
-        prop_assert_eq!(cut.scrolled(), whole.scrolled());
+        let mut in_pieces = Terminal::new(11, 5);
+        let lines = complete(&mut in_pieces, &cut(&bytes, &cuts));
+        prop_assert_eq!(lines, complete(&mut whole, &[&bytes]));
+        prop_assert_eq!(in_pieces.rows(), whole.rows());
+        prop_assert_eq!(in_pieces.cursor(), whole.cursor());
+        prop_assert_eq!(in_pieces.scrolled(), whole.scrolled());
     }
 
     #[test]
