@@ -14,10 +14,7 @@ use super::named_path::NamedPath;
 use super::reader::{Table, Value};
 use super::settings::parse_signal;
 use super::value::{if_right, parse_duration, quotable, read_duration, read_time, wrong};
-use crate::model::{
-    Error, NotifyOn, RestartPolicy, Signal, Slot, StopSettings, TASK_NAME_RULE, TaskRestarts,
-    TaskSettings, TaskSpec, is_task_name,
-};
+use crate::model::*;
 use crate::rules::restarts::{self, DEFAULT_BACKOFF};
 
 // How the runs of a task are treated, as options.

@@ -14,10 +14,7 @@ use super::stale_sessions::SessionCleaner;
 use super::task_output::{RunArchiver, read_task_log};
 use super::typing::type_into_task;
 use crate::clock;
-use crate::model::{
-    Error, Launch, PaneId, Replaces, SessionId, StatusCounts, Task, TaskSpec, WindowId, text,
-    with_causes,
-};
+use crate::model::*;
 use crate::process;
 use crate::rules::alerts::Place;
 use crate::rules::terminal::{Extent, PaneOutput};

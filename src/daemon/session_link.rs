@@ -17,10 +17,7 @@ use super::ownership::{self, Claim};
 use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
 use crate::config::paths::Paths;
-use crate::model::{
-    Backoff, Bookmark, Error, ErrorKind, Exit, Millis, Ordered as _, PaneId, SessionId,
-    SessionLife, Signal, Snapshot, Task, WindowId,
-};
+use crate::model::*;
 use crate::process::{self, ExitWatch, Process, ProcessExit, RunTime};
 use crate::rules::observe::{Evidence, Observer};
 use crate::rules::protocol::rows::LookRows;

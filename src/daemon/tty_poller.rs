@@ -236,38 +236,6 @@ fn ended_evidence() -> Arc<TtyEvidence> {
     })
 }
 
-#[cfg(linux)]
-#[cfg(test)]
-mod tests {
-    use super::super::polled_pane::SECOND_PAUSE;
-    use super::*;
-    use crate::model::Screen;
-
-    #[test]
-    fn output_that_has_just_stopped_means_that_programs_have_run() {
-        let mut child = std::process::Command::new("cat")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut poller = TtyPoller::default();
-        assert!(!poller.take_has_run());
-        let now = Instant::now();
-        let tty = PathBuf::from("/dev/null");
-        let moving = PolledPane::with_changing_output(child.id(), tty, Screen::default(), now);
-        poller.panes.insert(WindowId(1), moving);
-        assert!(poller.take_has_run(), "it prints");
-        // The second time, because nothing can be known of this terminal.
-        for at in [now, now + SECOND_PAUSE] {
-            poller.ask_due(&UserRules::default(), at);
-        }
-        assert!(poller.panes.values().all(|pane| pane.known.is_some()));
-        assert!(poller.take_has_run(), "it has printed until now");
-        assert!(!poller.take_has_run());
-        drop(child.stdin.take());
-        child.wait().unwrap();
-    }
-}
-
 /// Rounds and examinations may each take one part in so many of our time.
 const ONE_PART_IN: u32 = 1000;
 
@@ -302,8 +270,36 @@ impl Allowance {
 }
 
 #[cfg(test)]
-mod allowance_tests {
+mod tests {
     use super::*;
+
+    #[cfg(linux)]
+    #[test]
+    fn output_that_has_just_stopped_means_that_programs_have_run() {
+        use super::super::polled_pane::SECOND_PAUSE;
+        use crate::model::Screen;
+
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut poller = TtyPoller::default();
+        assert!(!poller.take_has_run());
+        let now = Instant::now();
+        let tty = PathBuf::from("/dev/null");
+        let moving = PolledPane::with_changing_output(child.id(), tty, Screen::default(), now);
+        poller.panes.insert(WindowId(1), moving);
+        assert!(poller.take_has_run(), "it prints");
+        // The second time, because nothing can be known of this terminal.
+        for at in [now, now + SECOND_PAUSE] {
+            poller.ask_due(&UserRules::default(), at);
+        }
+        assert!(poller.panes.values().all(|pane| pane.known.is_some()));
+        assert!(poller.take_has_run(), "it has printed until now");
+        assert!(!poller.take_has_run());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 
     #[test]
     fn what_is_spent_is_a_thousandth_in_the_long_run_and_some_at_once() {

@@ -16,10 +16,7 @@ use crate::client::{DaemonClient, Hello};
 use crate::clock;
 use crate::config::paths::{Paths, is_key};
 use crate::daemon::resolve;
-use crate::model::{
-    Error, ErrorKind, Kind, Millis, NextRestart, Ordered as _, Snapshot, StatusCounts, Stop, Task,
-    text,
-};
+use crate::model::*;
 use crate::process;
 use crate::rules::observe::{Evidence, Observer};
 use crate::rules::protocol::rows::LookRows;

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::promise::Resolver;
-use crate::model::{
-    Body, EventKind, GoneReason, LeftProcess, Life, Millis, Ordered as _, Record, Snapshot, Task,
-    WindowId,
-};
+use crate::model::*;
 use crate::rules::wire::Caller;
 
 #[derive(Debug, Default)]

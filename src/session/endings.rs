@@ -16,10 +16,7 @@ use super::input::{ClosedWindows, Effect, Job, LogLevel, LookOrder};
 use super::promise::{Promise, promise};
 use super::state::{Cx, State};
 use super::stories::turn_to_change;
-use crate::model::{
-    EndOrder, EndReport, Error, GoneReason, LeftProcess, Level, Now, Snapshot, StopChoice,
-    StopPlan, Task, WindowId,
-};
+use crate::model::*;
 use crate::rules::wire::{EndedTask, EndingRun};
 
 /// How long tmux may take to report that a run's process has ended, on a busy machine, before its window is

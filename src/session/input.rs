@@ -6,11 +6,7 @@ use std::sync::Arc;
 use super::listeners::RequestId;
 use super::promise::Resolver;
 use super::typing::Typing;
-use crate::model::{
-    Bookmark, Checkpoint, EndOrder, EndReport, Error, GoneReason, Launch, Level, Millis, Now,
-    OpenQuestion, PaneId, Record, SavedLook, Seq, SessionLife, Snapshot, StatusCounts, Task,
-    TaskSpec, WindowId,
-};
+use crate::model::*;
 use crate::rules::terminal::{Extent, PaneOutput};
 use crate::rules::wire::{Answer, LaunchedRun, LogRequest, RequestLine, TaskBoard, TaskLog};
 

@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::model::{
-    Body, DeliveredEvent, EventKind, GoneReason, NextRestart, Now, Ordered as _, Record,
-    SessionLife, Snapshot, Task, TaskRestarts, WindowId, whole_millis,
-};
+use crate::model::*;
 use crate::rules::restarts::{Restart, restart_of};
 
 /// The restarts that are due, now or later, and the ends that were delivered as notices because of them.

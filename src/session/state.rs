@@ -15,10 +15,7 @@ use super::listeners::{Listeners, RequestId};
 use super::look_schedule::{LookSchedule, PortLooks};
 use super::pending_restarts::PendingRestarts;
 use super::promise::Resolver;
-use crate::model::{
-    Bookmark, Checkpoint, DeliveredEvent, Event, Level, Millis, Now, OpenQuestion, PaneId, Seq,
-    StatusCounts, StopPlan, Task, WindowId,
-};
+use crate::model::*;
 use crate::rules::engine::{Engine, EngineEffect};
 use crate::rules::wire::Counters;
 

@@ -10,10 +10,7 @@ use super::server::{IS_BEFORE_3_8, Server};
 use super::window_options::{
     ENDING, MARK, OwnOptions, names_format, option_commands, print_inherited,
 };
-use crate::model::{
-    Error, Launch, PaneId, ReplacedRun, Replaces, SessionLife, TASK_NAME_RULE, WindowId,
-    is_task_name, is_token, text,
-};
+use crate::model::*;
 use crate::rules::protocol::{Command, Frame, literal_argument, literal_format};
 
 /// How often a launch starts over before it gives up.

@@ -16,10 +16,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::pane_origin::{NOT_THE_TASK, TASK_PANE};
 use super::quoted::unquoted;
-use crate::model::{
-    ASKER_CHARS, GoneReason, Launch, Millis, Ordered as _, SessionId, Task, TaskSpec, WindowId,
-    text,
-};
+use crate::model::*;
 use crate::rules::protocol::Command;
 
 /// The option with what the task's launch has said.

@@ -16,10 +16,7 @@ use super::Conversation;
 use super::outbox::Batch;
 use crate::client::{DaemonClient, Hello};
 use crate::clock;
-use crate::model::{
-    Backoff, Body, Context, DeliveredEvent, Error, ErrorKind, EventKind, Kind, Level, Millis,
-    Record, Seq, text,
-};
+use crate::model::*;
 use crate::ops::{
     FarFeed, HostNews, HostNotes, LineHead, NoteWatch, Received, TaskSession, find_consumer,
     follow_host, follow_wakes,

@@ -14,10 +14,7 @@ use tokio::time::Instant;
 use super::context::{self, Context};
 use super::output;
 use crate::config::read_time;
-use crate::model::{
-    self, AnswerBy, Condition, Error, ErrorKind, GoneReason, Launch, Stop, WaitOutcome, WaitResult,
-    whole_millis,
-};
+use crate::model::{self, *};
 use crate::ops::{
     self, Awaited, Caller, LINES, StartedRun, TaskSession, WaitArguments, WaitNews, number,
     parse_port,

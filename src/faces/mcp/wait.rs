@@ -12,10 +12,7 @@ use super::call::{
     Answer, Call, Limit, NAME_CHARS, Reply, TEXT_CHARS, ToolCall, Wait, line, short, within,
     within_time, worded,
 };
-use crate::model::{
-    AnswerBy, Condition, Error, Launch, Millis, NotifyOn, ReplacedRun, Replaces, Slot, Stop,
-    TaskSettings, TaskSpec, WaitOutcome, WaitResult, whole_millis,
-};
+use crate::model::*;
 use crate::ops::{self, StartedRun, TaskSession, WaitArguments, one_or_more, seconds};
 use crate::rules::wire::WaitRequest;
 

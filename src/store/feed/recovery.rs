@@ -9,10 +9,7 @@ use super::read::{DamagedFile, FeedLine, Frame, failed};
 use super::reader::{Reader, end_of_files, find};
 use super::segments::FeedEnd;
 use crate::files;
-use crate::model::{
-    Body, Bookmark, Checkpoint, DeliveredEvent, Error, Event, EventKind, FEED_VERSION, Millis,
-    Prompt, Record, Seq, SessionLife, Snapshot, Task,
-};
+use crate::model::*;
 use crate::rules::route::{Reach, reach};
 use crate::rules::wire::SnapshotLine;
 
