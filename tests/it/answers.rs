@@ -12,21 +12,6 @@ fn asked<'a>(records: &'a [Value], name: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn an_answer_is_not_the_next_question() {
-    let world = World::new();
-    let line = "read -r -p 'Name? ' name; read -r rest; exec sleep 1000";
-    world.run("srv", line);
-    world.until("its question", |records| asked(records, "srv") == ["Name?"]);
-    world.task(["send", "srv", "is this an answer?"]).ok();
-    let records = world.until("it reads on", |records| asked(records, "srv").len() == 2);
-    assert_eq!(asked(&records, "srv"), ["Name?", ""]);
-    world.task(["send", "srv", "and this?"]).ok();
-    // It reads no more.
-    world.until_events(2, "inputResolved");
-    assert_eq!(asked(&world.finish(), "srv").len(), 2);
-}
-
-#[test]
 fn a_wait_that_begins_after_an_answer_does_not_end_by_its_question() {
     let world = World::new();
     let gate = world.gate("gate");

@@ -169,7 +169,9 @@ fn session_names_may_be_odd_otherwise() {
 fn usage_errors_are_two_lines_and_exit_2() {
     const WRONG: &str = "nonsense|ls --nonsense|run|restart|run api echo|run api --env A -- true|kill|logs|\
         logs api -n many|feed --after x|feed --kind x|feed --type x|feed --format x|daemon --interval soon|\
-        daemon --detach --stdout";
+        daemon --detach --stdout|run api --restart on-failure --wait -- true|\
+        run api --restart on-failure --backoff 25h -- true|run api --restart always -- true|\
+        run api --backoff 1s -- true";
     const CONSUMERS: &str = "--consumer pi|-f --auto-ack|-f --take-over|-f --from now|-f --consumer pi --after 3|\
         -f --consumer pi --from then|-f --consumer ../pi|-f --consumer ''";
     let world = World::new();

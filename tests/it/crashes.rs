@@ -214,7 +214,7 @@ fn a_server_that_waits_for_a_client_of_a_killed_daemon_is_not_in_the_way() {
     assert!(has_ended(server));
 }
 
-fn now_millis() -> i64 {
+pub(crate) fn now_millis() -> i64 {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();

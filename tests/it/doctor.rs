@@ -1,14 +1,14 @@
 //! `doctor` finds faults of the machine, the server, the daemon and the session, and suggests what
 //! to do. It is called when things are broken, so it must always return.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::fs;
+use std::os::unix::fs::symlink;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::silence::Stopped;
-use crate::support::{Output, World};
+use crate::support::{Output, World, set_mode};
 
 /// The results of `doctor --json`.
 struct Report(Value, i32);
@@ -177,7 +177,7 @@ fn hooks_of_the_users_that_hide_ours_are_found() {
 fn folders_and_configuration_that_cannot_be_used_are_failures() {
     let mut world = World::new();
     world.configure("notices = 3\n");
-    fs::set_permissions(world.path("run"), Permissions::from_mode(0o777)).unwrap();
+    set_mode(world.path("run"), 0o777);
     world.set("TMUX_TASK_STATE_DIR", "relative");
     let must_be = "TMUX_TASK_STATE_DIR must be an absolute path";
     Report::of(&world).check([
@@ -187,7 +187,7 @@ fn folders_and_configuration_that_cannot_be_used_are_failures() {
         ("session", "fail", &["TMUX_TASK_STATE_DIR"]),
         ("tmux", "ok", &["tmux "]),
     ]);
-    fs::set_permissions(world.path("run"), Permissions::from_mode(0o700)).unwrap();
+    set_mode(world.path("run"), 0o700);
     symlink(world.path("run"), world.path("link")).unwrap();
     let link = world.path("link").display().to_string();
     world.set("TMUX_TASK_RUNTIME_DIR", &link);

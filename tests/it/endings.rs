@@ -2,17 +2,17 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::ports::free_port;
 use crate::support::{
     Output, Running, World, begins, content, deliveries, event, events, events_of, has, has_ended,
-    lacks, pid, texts, window_of,
+    lacks, pid, set_mode, texts, window_of,
 };
 
 /// A server that stops when its gate is opened: PORT GATE.
@@ -69,11 +69,6 @@ def tell(number, frame):
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
     signal.signal(number, tell)
 WAIT"#;
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 /// Writes a Python program into the world's project, and returns the command that runs it.
 fn python(world: &World, name: &str, text: &str) -> String {
@@ -531,7 +526,7 @@ fn another_users_process_is_named_and_its_window_stays() {
         .args(["-D_GNU_SOURCE", "-o"])
         .args([&root, &source]);
     Output::of(compiler).ok();
-    fs::set_permissions(&root, fs::Permissions::from_mode(0o4755)).unwrap();
+    set_mode(&root, 0o4755);
     let succeeds = |program: &Path, args: &[&str]| {
         let status = as_nobody(&world, program, args).output();
         status.is_ok_and(|output| output.status.success())
@@ -564,9 +559,7 @@ fn another_users_process_is_named_and_its_window_stays() {
             .says("\nhint: ");
         assert_eq!(output.out, "");
     }
-    let listed = task(&["ls", "--json"]);
-    let listed: Value = serde_json::from_str(listed.ok()).unwrap();
-    let listed = &listed["tasks"][0];
+    let listed = task(&["ls", "--json"]).json()["tasks"][0].take();
     assert_eq!(listed["windowId"], *window, "{listed}");
     assert!(listed.get("exitHint").is_none(), "{listed}");
     let show = ["show-options", "-wqv", "-t", &window, "@tmux_task_stop"];
@@ -660,12 +653,7 @@ fn a_run_ends_at_its_time_limit() {
     let texts: Vec<&str> = told.into_iter().map(content).collect();
     let text = format!("tmux task {window} (slow) was ended after 1s by its time limit");
     assert_eq!(texts, [text]);
-    world.finish();
-}
-
-#[test]
-fn a_followed_run_that_reaches_its_time_limit_is_code_124() {
-    let world = World::new();
+    // Who follows it gets a code of its own.
     let run = |limit: &str, line: &str| {
         let run = ["run", "slow", "--wait", "--kill-after", limit, "--", line];
         world.task(run)
@@ -676,6 +664,7 @@ fn a_followed_run_that_reaches_its_time_limit_is_code_124() {
     let line = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
     run("1s", line).fails_with(124);
     run("1h", "exit 3").fails_with(3);
+    world.finish();
 }
 
 #[test]
@@ -740,29 +729,4 @@ fn a_task_is_ended_by_the_daemon_that_is_started_for_it() {
     assert_eq!(kill.wait(), 0);
     assert!(has_ended(pid));
     assert_eq!(world.task(["ls"]).code, 3);
-}
-
-#[test]
-fn who_ends_a_task_is_not_woken_by_its_end() {
-    let mut world = World::new();
-    world.set("TMUX_TASK_OWNER", "pi:1");
-    world.run("other", "exec sleep 1000");
-    world.run("api", "trap 'exit 0' TERM; while :; do sleep 0.05; done");
-    let mut wait = world.start(["wait", "api", "--json"]);
-    let mut text = world.start(["wait", "api", "--text", "never", "--json"]);
-    world.until_waits(2);
-    world.task(["kill", "api"]).ok();
-    for wait in [&mut wait, &mut text] {
-        let result = wait.record();
-        assert_eq!(result["outcome"], "disappeared", "{result}");
-        assert_eq!(result["reason"], "agentKilled", "{result}");
-        assert_eq!(result["exitCode"], 0, "{result}");
-        assert_eq!(wait.wait(), 5);
-    }
-    let records = world.until_delivered("disappeared", "api");
-    let gone = event(&records, "disappeared", "api");
-    assert_eq!(gone["reason"], "agentKilled");
-    assert!(records.iter().all(|record| record["kind"] != "followUp"));
-    world.task(["wait", "api"]).fails_with(3);
-    world.finish();
 }

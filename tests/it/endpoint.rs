@@ -70,8 +70,7 @@ fn task_in(world: &World, folder: &str, args: &[&str]) -> Output {
 /// Returns the pid and the first problem in the status of the daemon with this folder.
 #[track_caller]
 fn status_in(world: &World, folder: &str) -> (u64, Option<String>) {
-    let output = task_in(world, folder, &["daemon", "status", "--json"]);
-    let status: serde_json::Value = serde_json::from_str(output.ok()).unwrap();
+    let status = task_in(world, folder, &["daemon", "status", "--json"]).json();
     let problem = status["problems"][0].as_str().map(str::to_owned);
     (status["pid"].as_u64().unwrap(), problem)
 }

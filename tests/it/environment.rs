@@ -101,7 +101,7 @@ fn a_task_runs_in_its_callers_environment() {
         launch.env(name, "7777");
     }
     launch
-        .env("TMUX_TASK_TMUX", which("tmux"))
+        .env("TMUX_TASK_TMUX", world.shell("command -v tmux").ok().trim())
         .env("IFS", ",")
         .env("BASH_FUNC_hello%%", "() { echo hello; }");
     let seen = environment_of_task(&world, launch);
@@ -189,14 +189,6 @@ fn no_value_is_to_be_found_anywhere_else() {
     let environment = variables(Path::new(&environment));
     lacks(String::from_utf8_lossy(&environment.concat()), SECRET);
     check_names(&environment, &[], &["TMUX_TASK_SESSION"]);
-}
-
-fn which(program: &str) -> std::path::PathBuf {
-    let path = std::env::var_os("PATH").unwrap();
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
-        .unwrap()
 }
 
 /// The output of a task once it has ended.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Signal, kill_process};
@@ -14,7 +13,8 @@ use crate::crashes::daemon_with_lock;
 use crate::renames::n_daemons;
 use crate::runs::codes;
 use crate::support::{
-    Output, World, all_told, events, events_of, has, has_ended, parse_lines, repeated, story, texts,
+    Output, World, all_told, events, events_of, has, has_ended, parse_lines, repeated, set_mode,
+    story, texts,
 };
 
 /// Checks that a damaged file was kept, and that the log says so and what follows from it.
@@ -167,10 +167,6 @@ fn unprivileged(world: &World, args: &[&str]) -> Output {
     };
     command.args(args);
     Output::of(command)
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! A daemon in a fleet: what it publishes on the broker.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::time::Duration;
 
 use async_nats::{ConnectOptions, HeaderMap, StatusCode};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use crate::support::{Broker, FleetHosts, World, begins, event, has, lacks};
+use crate::support::{Broker, FleetHosts, World, begins, event, has, lacks, set_mode};
 
 /// A world with a broker, which its daemons know as `gpu1`.
 fn in_fleet(more: &str) -> (World, Broker) {
@@ -241,10 +239,6 @@ pub(crate) fn users_with(another: &str) -> String {
     let users = users.next().unwrap();
     has(users, GPU1.1);
     users.replace("  users = [\n", &format!("  users = [\n    {another}\n"))
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// Writes the seed of a machine's credentials, and returns the line of the configuration that names them.

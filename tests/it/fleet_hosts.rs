@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::fleet::{ANOTHER as LAPTOP, GPU1, credentials, users_with};
-use crate::recipes::{run, world_with};
+use crate::recipes::world_with;
 use crate::support::{
     Broker, FleetHosts, Output, World, blocks, confirm, content_of, event, has, lacks, message,
 };
@@ -44,7 +44,7 @@ fn a_host_of_the_fleet_does_what_its_configuration_allows() {
     let (near, far, broker) = fleet("'ls', 'logs', 'wait', 'run', 'send'");
     until_answered(&near);
     let on = |args: &[&str]| on_gpu1(&near, args);
-    let listed: Value = serde_json::from_str(on(&["ls", "--json"]).ok()).unwrap();
+    let listed = on(&["ls", "--json"]).json();
     assert_eq!(listed["tasks"][0]["windowName"], "one");
     on(&["wait", "one", "--input"]).ok();
     let answer = "`tmux-task --host gpu1 send one TEXT --if-prompt 'Go?'` answers";
@@ -119,9 +119,9 @@ fn the_documentation_leads_from_nothing_to_a_message() {
     for (place, commands) in parts {
         match place.split(',').next().unwrap() {
             "On the broker" => assert_eq!(commands, "nats-server -c nats-server.conf\n"),
-            "On gpu1" => drop(run(&far, commands).ok()),
+            "On gpu1" => drop(far.shell(commands).ok()),
             "On the laptop" if !place.ends_with("agent") => {
-                run(&near, commands).ok();
+                near.shell(commands).ok();
                 // What the client starts.
                 let started = near.start_piped(["agent", "pi", "--id", "one"]);
                 started.records_until(|line| line["kind"] == "following");
@@ -131,7 +131,7 @@ fn the_documentation_leads_from_nothing_to_a_message() {
                 near.set("TMUX_TASK_OWNER", "pi:one");
                 // It has no session yet.
                 near.until_true("gpu1 answers", || on_gpu1(&near, &["ls"]).code == 3);
-                run(&near, commands).ok();
+                near.shell(commands).ok();
             }
             other => panic!("{other}"),
         }

@@ -41,9 +41,7 @@ fn answer(world: &World, name: &str) {
 }
 
 fn preview(world: &World, name: &str) -> String {
-    let look = world.look();
-    let mut tasks = look["tasks"].as_array().unwrap().iter();
-    let task = tasks.find(|task| task["windowName"] == name).unwrap();
+    let task = world.listed(name);
     task["outputPreview"].as_str().unwrap().to_owned()
 }
 
@@ -161,18 +159,4 @@ fn a_task_that_has_ended_shows_no_banner_after_its_pane_became_taller() {
         assert_eq!(preview(&world, "bad"), "one", "{rows}");
         assert_eq!(world.task(["logs", "bad"]).ok(), "one\n", "{rows}");
     }
-}
-
-#[test]
-fn a_question_is_reported_and_answered_in_the_window_of_a_tall_terminal() {
-    let world = World::with_size("100x24");
-    let first = world.run("first", "exec sleep 1000");
-    world.attach_terminal("100x180", "work");
-    world.until_true("the window is tall", || pane_height(&world, &first) == 180);
-    let window = world.run("ask", ASKS);
-    world.tmux(["select-window", "-t", &window]);
-    let task = until_asked(&world, "ask");
-    assert_eq!(task["outputPreview"], QUESTION);
-    world.until_true("the window is tall", || pane_height(&world, &window) == 180);
-    answer(&world, "ask");
 }

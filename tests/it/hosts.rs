@@ -206,8 +206,7 @@ fn standard_input_names_words_and_large_outputs_arrive_whole() {
     let in_session = |args: &[&str]| machines.task(&[&["-s", session], args].concat());
     in_session(&run).ok();
     assert_eq!(in_session(&["logs", "a"]).ok().trim_end(), word);
-    let listed = in_session(&["ls", "--json"]);
-    let listed: Value = serde_json::from_str(listed.ok()).unwrap();
+    let listed = in_session(&["ls", "--json"]).json();
     assert_eq!(listed["sessionName"], session);
     for touched in [machines.far.path("home"), machines.near.project()] {
         assert!(!touched.join("x").exists());

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -92,13 +91,11 @@ fn launches_that_lost_their_daemon_are_done_by_one_next_daemon() {
         &COUNT_DAEMONS.replace("LOG", &format!("{daemons:?}")),
     );
     fs::create_dir(world.path("counted")).unwrap();
-    let mut which = Command::new("sh");
-    which.args(["-c", "command -v tmux"]);
     let log = world.path("processes");
     let script = format!(
         "#!/bin/sh\nprintf '%s\\n' \"$*\" >>'{}'\nexec '{}' \"$@\"\n",
         log.display(),
-        Output::of(which).ok().trim()
+        world.shell("command -v tmux").ok().trim()
     );
     let wrapper = world.script("counted/tmux", &script);
     world.prepend_path(wrapper.parent().unwrap());

@@ -2,20 +2,16 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
-use rustix::process::{Uid, geteuid};
-use rustix::thread::set_thread_res_uid;
+use rustix::process::geteuid;
 
-use crate::support::{World, argv};
-
-/// `nobody`, on every system that has root.
-const OTHER_UID: u32 = 65534;
+use crate::security::{STRANGER, as_stranger};
+use crate::support::{World, argv, set_mode};
 
 /// Whether files can be given to another user, which only root can; says so where they cannot.
 fn can_give_away() -> bool {
@@ -27,7 +23,7 @@ fn can_give_away() -> bool {
 }
 
 fn give_away(path: &Path) {
-    chown(path, Some(OTHER_UID), Some(OTHER_UID)).unwrap();
+    chown(path, Some(STRANGER), Some(STRANGER)).unwrap();
 }
 
 /// Where the daemon of the world's session listens. None runs when this returns.
@@ -59,13 +55,13 @@ fn a_runtime_folder_of_another_user_is_not_used() {
     let forger = UnixListener::bind(&socket).unwrap();
     forger.set_nonblocking(true).unwrap();
     give_away(&world.path("run"));
-    check_refused(&world, &format!("belongs to uid {OTHER_UID}"));
+    check_refused(&world, &format!("belongs to uid {STRANGER}"));
     let started = world.task(["daemon", "--detach"]);
     started.fails_saying(1, "TMUX_TASK_RUNTIME_DIR");
 
     // Ours, but open to all: another user may have created the socket.
     chown(world.path("run"), Some(0), Some(0)).unwrap();
-    fs::set_permissions(world.path("run"), fs::Permissions::from_mode(0o777)).unwrap();
+    set_mode(world.path("run"), 0o777);
     check_refused(&world, "can be written to by other users (mode 0777)");
     let called = forger.accept().unwrap_err().kind();
     assert_eq!(called, ErrorKind::WouldBlock, "nobody spoke to it");
@@ -80,16 +76,9 @@ fn a_listener_of_another_user_is_not_spoken_to() {
     let path = socket_of(&world);
     let forger = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     bind(&forger, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-    thread::scope(|scope| {
-        // The kernel notes who listens; of this process that is only this thread.
-        let listens = scope.spawn(|| {
-            let other = Uid::from_raw(OTHER_UID);
-            set_thread_res_uid(other, other, other).unwrap();
-            listen(&forger, 128).unwrap();
-        });
-        listens.join().unwrap();
-    });
-    check_refused(&world, &format!("its process belongs to uid {OTHER_UID}"));
+    // The kernel notes who listens; of this process that is only this thread.
+    as_stranger(|| listen(&forger, 128).unwrap()).unwrap();
+    check_refused(&world, &format!("its process belongs to uid {STRANGER}"));
 }
 
 #[test]
@@ -102,7 +91,7 @@ fn links_and_pipes_in_the_state_folder_are_not_followed() {
     let victim = world.path("victim");
     let precious = "precious\n".repeat(9);
     fs::write(&victim, &precious).unwrap();
-    fs::set_permissions(&victim, fs::Permissions::from_mode(0o644)).unwrap();
+    set_mode(&victim, 0o644);
     for told in ["is a symbolic link", "is not a regular file"] {
         let make = |path: &Path| {
             if told.contains("link") {
@@ -171,7 +160,7 @@ fn a_home_of_another_user_is_left_alone() {
     world.set("XDG_STATE_HOME", "");
     let check = |world: &World, folder: &Path| {
         let told = format!(
-            "{} belongs to uid {OTHER_UID}; with sudo, give -H, or set TMUX_TASK_STATE_DIR",
+            "{} belongs to uid {STRANGER}; with sudo, give -H, or set TMUX_TASK_STATE_DIR",
             folder.display()
         );
         world.task(["daemon", "--detach"]).fails_saying(1, &told);
@@ -187,7 +176,7 @@ fn a_home_of_another_user_is_left_alone() {
     // Nor are files of clients written there.
     let before = fs::read_dir(&home).unwrap().count();
     let why = format!(
-        "tmux-task: init: {} belongs to uid {OTHER_UID}",
+        "tmux-task: init: {} belongs to uid {STRANGER}",
         home.display()
     );
     for program in ["claude", "codex", "copilot", "opencode", "pi"] {
@@ -203,10 +192,10 @@ fn a_relative_folder_and_an_open_configuration_are_refused() {
     let mut world = World::new();
     world.configure("notices = []\n");
     let config = world.path("conf/tmux-task/config.toml");
-    fs::set_permissions(&config, fs::Permissions::from_mode(0o666)).unwrap();
+    set_mode(&config, 0o666);
     let why = format!("{} can be written to by other users", config.display());
     world.task(["daemon", "--detach"]).fails_saying(1, &why);
-    fs::set_permissions(&config, fs::Permissions::from_mode(0o664)).unwrap();
+    set_mode(&config, 0o664);
     world.daemon();
     world.task(["daemon", "stop"]).ok();
     world.set("TMUX_TASK_STATE_DIR", "state");

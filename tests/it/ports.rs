@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, argv, has_fields, pid as pid_of, rows, story, without_ids};
+use crate::support::{World, argv, has_fields, pid as pid_of, without_ids};
 
 const SERVER: &str = include_str!("../fixtures/programs/serve.py");
 
 /// Returns a port that nobody listens on. The kernel gives it to nobody who does not ask for it.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + u16::try_from(std::process::id() % 10_000).unwrap();
     loop {
@@ -219,26 +219,4 @@ fn a_task_of_a_file_is_ready_when_it_listens_or_answers() {
     let late = world.call("up --wait --timeout 2s");
     late.fails_saying(4, "of task `api`");
     world.finish();
-}
-
-#[test]
-fn values_of_ready_that_mean_nothing_are_errors() {
-    let world = World::new();
-    for [ready, why] in rows(
-        "
-        { http = 'https://localhost/' } => https is not supported, only http
-        { port = 0 } => must not have port 0
-        { port = 1, http = 'http://a/' } => must have either `port` or `http`
-        {} => must have either `port` or `http`
-        { http = '127.0.0.1' } => is not an address like http://127.0.0.1:3000/health
-        3000 => must be a string, or a table with `port` or `http`
-        ",
-    ) {
-        let file = format!("[tasks.api]\ncommand = 'true'\nready = {ready}\n");
-        world.write("tmux-task.toml", &file);
-        let refused = world.task(["up"]);
-        refused.fails_saying(1, "tmux-task.toml:3: `tasks.api.ready`");
-        refused.fails_saying(1, why);
-    }
-    assert_eq!(story(&world.records()), [""; 0]);
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 #[cfg(feature = "webhook")]
 use crate::support::HttpServer;
-use crate::support::{Output, World, blocks};
+use crate::support::{World, blocks};
 
 /// A world that has the program and these shell scripts on `PATH`.
 pub(crate) fn world_with(programs: &[(&str, &str)]) -> World {
@@ -31,13 +31,6 @@ fn recipe(language: &str, word: &str) -> String {
         .into_iter()
         .find(|block| block.contains(word));
     found.unwrap_or_else(|| panic!("recipes.md has no `{word}`"))
-}
-
-/// Runs a recipe in the project's folder.
-pub(crate) fn run(world: &World, script: &str) -> Output {
-    let mut shell = world.command("sh");
-    shell.args(["-c", script]);
-    Output::of(shell)
 }
 
 /// Is ready at once, and says that it is asked to stop.
@@ -112,7 +105,7 @@ fn a_phone_and_chats_get_what_failed() {
 #[test]
 fn a_ci_job_ends_with_the_code_of_its_tests() {
     let world = world_with(&[DOCKER, NPM]);
-    let job = run(&world, &recipe("sh", "npm test"));
+    let job = world.shell(&recipe("sh", "npm test"));
     assert_eq!(job.code, 7, "{job}");
     assert!(job.err.contains("1 test failed"), "{job}");
     let log = fs::read_to_string(world.project().join("db.log")).unwrap();
@@ -170,11 +163,11 @@ fn what_needs_too_much_memory_is_killed_by_the_kernel_or_gets_none() {
         );
         world.prepend_path(path.parent().unwrap());
     }
-    let build = run(&world, &scope);
+    let build = world.shell(&scope);
     assert_eq!(build.code, 137, "{build}");
     assert!(build.err.contains(HINT), "{build}");
     let limit = recipe("sh", "ulimit").replace("-v 4000000", "-v 100000");
-    let build = run(&world, &limit);
+    let build = world.shell(&limit);
     assert_eq!(build.code, 1, "{build}");
     assert!(build.err.contains("memory exhausted"), "{build}");
 }
@@ -189,7 +182,7 @@ fn a_remote_job_is_asked_until_it_has_ended() {
     let recipe = recipe("sh", "ssh -o");
     let quick = recipe.replace("sleep 30", "sleep 0");
     assert_ne!(quick, recipe);
-    run(&world, &quick).ok();
+    world.shell(&quick).ok();
     let wait = world.task(["wait", "train"]);
     assert_eq!((wait.code, wait.out.as_str()), (1, "exited: code 1\n"));
     assert!(wait.err.contains("job 42: failed"), "{wait}");
@@ -201,7 +194,7 @@ fn a_loop_handles_each_task_when_it_has_ended() {
     for name in ["lint", "tests", "build"] {
         world.run(name, "true");
     }
-    let loop_ = run(&world, &recipe("sh", "--any"));
+    let loop_ = world.shell(&recipe("sh", "--any"));
     let mut lines: Vec<&str> = loop_.ok().lines().collect();
     lines.sort_unstable();
     let names = ["build", "lint", "tests"];

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Output, World, argv};
+use crate::support::{World, argv};
 
 #[test]
 fn commands_beside_a_daemon_start_no_tmux() {
@@ -29,9 +29,8 @@ fn commands_beside_a_daemon_start_no_tmux() {
     world.call(until).ok();
     world.call("run api --wait -- 'exit 7'").fails_with(7);
     world.call("restart api --wait").fails_with(7);
-    let mut secret = world.command(World::program());
-    secret.args(["send", "first", "--secret"]);
-    Output::with_input(secret, "hunter2\n").ok();
+    let secret = ["send", "first", "--secret"];
+    world.task_reading("hunter2\n", secret).ok();
     let log = world.call("logs first --json").json();
     let cursor = log["cursor"].as_str().unwrap();
     world.call("logs first --raw -n 3").ok();

@@ -9,30 +9,6 @@ use crate::support::{SESSION, World};
 /// More than the pipes between tmux and its client hold.
 const FLOOD: &str = "seq 1 100000";
 
-#[test]
-fn the_storm_fails_where_the_program_or_tmux_does_not_run() {
-    let storm = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/storms/respawn.sh");
-    let cases = [
-        ("/nowhere/tmux-task", "tmux"),
-        ("/bin/false", "tmux"),
-        ("/bin/true", "/nowhere/tmux"),
-        ("/bin/true", "false"),
-    ];
-    for (program, tmux) in cases {
-        let output = Command::new("bash")
-            .args([storm, "1", tmux])
-            .env("TMUX_TASK_PROGRAM", program)
-            .output()
-            .unwrap();
-        assert_eq!(
-            output.status.code(),
-            Some(2),
-            "{program} {tmux}: {output:?}"
-        );
-        assert_eq!(output.stdout, b"", "{program} {tmux}");
-    }
-}
-
 /// A foreign control client, of whose output only the first byte is read.
 struct Unread {
     client: Child,

@@ -382,22 +382,3 @@ fn an_end_that_cannot_be_restarted_any_more_is_told_by_the_next_daemon() {
         agent_is_told(&world.records(), &[&end]);
     }
 }
-
-#[test]
-fn what_cannot_be_restarted_is_refused() {
-    let world = World::new();
-    let policy = "on-failure:N, N from 1 to 1000";
-    for (args, why) in [
-        ("--restart on-failure --wait", ""),
-        ("--restart on-failure --backoff 25h", ""),
-        ("--restart on-failure --backoff -1s", ""),
-        ("--restart always", policy),
-        ("--restart on-failure:0", policy),
-        ("--restart on-failure:x", policy),
-        ("--restart ''", policy),
-        ("--backoff 1s", ""),
-    ] {
-        let refused = world.call(&format!("run api {args} -- true"));
-        refused.fails_saying(2, why);
-    }
-}

@@ -1,10 +1,10 @@
 //! The claims of docs/design/security.md, one by one.
 
 use std::ffi::OsStr;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,9 @@ use std::process::Command;
 use rustix::process::{Uid, geteuid};
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, Output, Running, World, argv, events_of, has, has_event, lacks};
+use crate::support::{
+    DEADLINE, Output, Running, World, argv, events_of, has, has_event, lacks, set_mode,
+};
 
 /// All files and folders below a folder, itself included.
 fn tree(folder: &Path) -> Vec<PathBuf> {
@@ -26,10 +28,6 @@ fn tree(folder: &Path) -> Vec<PathBuf> {
         }
     }
     found
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
 /// A command that makes files as open as they come.
@@ -94,10 +92,10 @@ fn every_file_and_folder_is_for_its_user_alone() {
 }
 
 /// A user id without an account here.
-const STRANGER: u32 = 65534;
+pub(crate) const STRANGER: u32 = 65534;
 
 /// Does something as another user; `None` where this process may not become one.
-fn as_stranger<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
+pub(crate) fn as_stranger<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     if !geteuid().is_root() {
         return None;
     }
@@ -491,7 +489,7 @@ fn names_of_files_that_are_not_text_do_no_harm() {
     world.until_deliveries(1);
     let consumers = world.state("work").join("consumers");
     fs::create_dir_all(&consumers).unwrap();
-    fs::set_permissions(&consumers, Permissions::from_mode(0o700)).unwrap();
+    set_mode(&consumers, 0o700);
     fs::write(consumers.join(strange), "{}").unwrap();
     for face in "consumer ls|doctor|ls|daemon status".split('|') {
         lacks(world.call(face).to_string(), "\u{1b}");

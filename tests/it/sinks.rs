@@ -130,20 +130,18 @@ fn a_program_gets_each_record_until_it_takes_it() {
 
 #[cfg(feature = "webhook")]
 mod webhook {
-    use std::os::unix::fs::PermissionsExt;
-
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use ring::hmac;
 
     use super::*;
-    use crate::support::{HttpServer, blocks, lacks};
+    use crate::support::{HttpServer, blocks, lacks, set_mode};
 
     const KEY: &str = "a key that only this test has";
 
     fn write_key(path: &Path) {
         fs::write(path, format!("{KEY}\n")).unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        set_mode(path, 0o600);
     }
 
     /// The sinks in the examples of these pages of the documentation.

@@ -1,10 +1,10 @@
 //! `run --slot NAME:N`: at most so many at once, in all sessions of a user.
 
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Signal, kill_process};
 
+use crate::crashes::now_millis;
 use crate::support::{World, argv, events, pid, story};
 
 /// Starts a task that needs the only place.
@@ -35,10 +35,6 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
     let until = |line: &str| {
         world.until(line, |records| story(records).contains(&line.to_owned()));
     };
-    let now = || {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        u64::try_from(since.as_millis()).unwrap()
-    };
     run(&world, "first", &format!("{on}; exit 3"));
     until("started first");
     queue(&world, "second", &format!("{ends}; exit 4"));
@@ -50,10 +46,10 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
     world.kill_daemon();
     let states = ["first", "second"].map(|name| world.listed(name)["state"].clone());
     assert_eq!(states, ["running", "queued"]);
-    let first_ends = now();
+    let first_ends = now_millis();
     on.open();
     until("started second");
-    let second_ends = now();
+    let second_ends = now_millis();
     ends.open();
     until("exited fourth 5");
     let records = world.finish();
@@ -74,7 +70,7 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
             "fourth" => second_ends,
             _ => continue,
         };
-        assert!(task["startedAt"].as_u64().unwrap() >= least, "{event}");
+        assert!(task["startedAt"].as_i64().unwrap() >= least, "{event}");
     }
     // The text of the queue is not the task's.
     assert_eq!(world.task(["logs", "second"]).ok().trim(), "");

@@ -1,20 +1,17 @@
 //! What is typed into a task arrives whole, or is refused.
 
 use std::fs;
-use std::process::Command;
 use std::thread;
 
 use crate::support::{Gate, Output, World, argv};
 
 /// Types the whole of an answer, in the way that the options say.
 fn send(world: &World, name: &str, options: &[&str], answer: &str) -> Output {
-    let mut command: Command = world.command(World::program());
-    command.args(["send", name]).args(options);
+    let send = [&["send", name], options].concat();
     if options.contains(&"--secret") {
-        return Output::with_input(command, &format!("{answer}\n"));
+        return world.task_reading(&format!("{answer}\n"), send);
     }
-    command.arg(answer);
-    Output::with_input(command, "")
+    world.task([&send[..], &[answer]].concat())
 }
 
 const WAYS: [&[&str]; 3] = [&[], &["--if-prompt", "Delete? [Y/n]"], &["--secret"]];

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Gate, World, argv, sorted, without_ids};
+use crate::support::{Gate, World, argv, rows, sorted, without_ids};
 
 const SLEEPS: &str = "exec sleep 1000";
 
@@ -490,14 +490,18 @@ fn a_wrong_file_starts_nothing() {
         let said = format!("tmux-task: {command}: {file}:3: {why}");
         world.task([command]).fails(1, &said);
     }
-    // These are known where it is started.
-    for (line, place) in [
-        (
-            "notify-on = { patterns = '(', regex = true }",
-            ": `tasks.a.notify-on`: `(` is not a regular",
-        ),
-        ("cwd = 'nope'", ":3: `tasks.a.cwd`: "),
-    ] {
+    // Some of these are known where it is started.
+    for [line, place] in rows(
+        "
+        notify-on = { patterns = '(', regex = true } => : `tasks.a.notify-on`: `(` is not a regular
+        cwd = 'nope' => :3: `tasks.a.cwd`: 
+        ready = { http = 'https://localhost/' } => :3: `tasks.a.ready`: `https://localhost/` is refused: https
+        ready = { port = 0 } => :3: `tasks.a.ready` must not have port 0
+        ready = { port = 1, http = 'http://a/' } => :3: `tasks.a.ready`: must have either `port` or `http`
+        ready = {} => :3: `tasks.a.ready`: must have either `port` or `http`
+        ready = 3000 => :3: `tasks.a.ready` must be a string, or a table with `port` or `http`
+        ",
+    ) {
         write(&world, &format!("[tasks.a]\ncommand = 'true'\n{line}\n"));
         let said = format!("tmux-task: up: {file}{place}");
         world.task(["up"]).fails_saying(1, &said);

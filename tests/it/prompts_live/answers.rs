@@ -132,9 +132,8 @@ fn answers_end_episodes_and_secrets_leave_no_trace() {
 
     world.call("send ask --if-prompt Color? red").fails_with(1);
     world.call("send ask --if-prompt Colour? 'dark red'").ok();
-    let mut secret = world.command(support::World::program());
-    secret.args(argv("send silent --secret"));
-    Output::with_input(secret, "open sesame; $(x)\n").ok();
+    let secret = ["send", "silent", "--secret"];
+    world.task_reading("open sesame; $(x)\n", secret).ok();
     let told = world.until("the next question", |told| told.len() == 5);
     let of = |task: &str| -> Vec<(&str, &str)> {
         let of_task = told.iter().filter(|told| told.task == task);

@@ -41,7 +41,7 @@ pub(crate) use fleet_host::{FleetHosts, exited};
 #[cfg(feature = "webhook")]
 pub(crate) use http_server::HttpServer;
 pub(crate) use run::{Output, Running, begins, has, lacks};
-pub(crate) use short::{argv, has_fields, rows, sorted, without_ids};
+pub(crate) use short::{argv, has_fields, rows, set_mode, sorted, without_ids};
 
 /// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);

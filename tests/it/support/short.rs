@@ -1,7 +1,8 @@
 //! Short forms of what many tests say.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -64,6 +65,10 @@ pub(crate) fn has_fields(value: &Value, names: &str, expected: Value) {
     };
     let found: Value = names.split(' ').map(find).collect();
     assert_eq!(found, expected, "{value}");
+}
+
+pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
 impl World {

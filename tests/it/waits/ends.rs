@@ -68,12 +68,17 @@ fn what_becomes_of_a_task_ends_its_waits() {
         let pids = ["oldPid", "newPid"].map(|name| result[name].to_string());
         assert_eq!(pids, [old, world.pane_pid(&window)]);
     }
-    let waiting = begin(&world, &["api", "--text", "never"]);
-    world.task(["kill", "api"]).ok();
-    assert_eq!(
-        ends_with(end(waiting), 5, "disappeared")["cursor"],
-        Value::Null
+    // Whoever ends it, each wait has the run's end.
+    let (text, exit) = (
+        begin(&world, &["api", "--text", "never"]),
+        begin(&world, &["api"]),
     );
+    world.task_as("pi:1", ["kill", "api"]).ok();
+    for waiting in [text, exit] {
+        let result = ends_with(end(waiting), 5, "disappeared");
+        let expected = json!([null, "agentKilled", "SIGTERM"]);
+        has_fields(&result, "cursor reason exitSignal", expected);
+    }
 
     // A connection that is lost ends those that need the output.
     let exit = begin(&world, &["other", "--exit"]);

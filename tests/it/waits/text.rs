@@ -166,13 +166,14 @@ fn a_pattern_that_no_line_can_match_or_that_is_too_much_is_refused() {
     for (args, why) in [
         ("wait api --text 'a\nb'", never),
         ("wait api --stop 'a\tb' --timeout 1s", never),
-        (r"wait api --text 'done\n' --regex", never),
         ("run api --until 'a\nb' -- true", never),
-        ("search 'a\nb'", never),
-        ("wait api --text ''", empty),
-        ("run api --until '' -- true", empty),
+        ("run api --notify-on 'a\nb' -- true", never),
         ("search ''", empty),
         ("wait api --text ( --regex", "unclosed group"),
+        (
+            &format!("run api --notify-on {} -- true", "x".repeat(1025)),
+            "1024 bytes",
+        ),
         (
             &format!("wait api --stop {}", "x".repeat(8193)),
             "at most 8192 bytes, found 8193",
