@@ -485,7 +485,11 @@ fn a_message_that_the_model_has_not_answered_comes_again_to_the_next_client() {
 #[test]
 fn shells_of_a_conversation_have_its_session() {
     let mut world = World::new();
+    world.prepend_path(World::program().parent().unwrap());
     world.set("TMUX_TASK_SESSION", "");
+    let (_client, said) = opencode(&world, &[]);
+    let name = &said.last().unwrap()["env"]["TMUX_TASK_SESSION"];
+    begins(name.as_str().unwrap(), "task-project-");
     let claude = Claude::start(&world);
     // What the hook writes for the client's shells.
     let lines_for = |variables: &[(&str, &str)]| {
@@ -671,16 +675,6 @@ fn the_plugin_of_opencode_delivers_once() {
     let text = said.last().unwrap()["text"].as_str().unwrap();
     has(text, "(c) exited");
     lacks(text, "(b)");
-}
-
-#[test]
-fn shells_of_opencode_have_the_session_that_is_followed() {
-    let mut world = World::new();
-    world.prepend_path(World::program().parent().unwrap());
-    world.set("TMUX_TASK_SESSION", "");
-    let (_client, said) = opencode(&world, &[]);
-    let name = &said.last().unwrap()["env"]["TMUX_TASK_SESSION"];
-    begins(name.as_str().unwrap(), "task-project-");
 }
 
 #[test]

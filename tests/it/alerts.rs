@@ -34,7 +34,11 @@ fn a_failure_a_question_and_a_bell_each_make_one_notification() {
     let desk = Desk::start();
     let world = world_of(&desk);
     for (name, line, event) in [
-        ("build", "echo 'error: no such file'; exit 2", "exited"),
+        (
+            "build",
+            "echo '<b>error</b> & <img src=x> \"日本\"'; exit 2",
+            "exited",
+        ),
         ("deploy", "read -r -p 'Proceed? [y/N] ' _", "input"),
         (
             "tests",
@@ -49,7 +53,9 @@ fn a_failure_a_question_and_a_bell_each_make_one_notification() {
     assert_eq!(
         displayed(&world, &desk, 3),
         [
-            "build failed with code 2\nerror: no such file\nSee: tmux-task logs build -s work",
+            // As markup, so that it is shown as the text it is.
+            "build failed with code 2\n&lt;b&gt;error&lt;/b&gt; &amp; &lt;img src=x&gt; \"日本\"\n\
+             See: tmux-task logs build -s work",
             "deploy asks: Proceed? [y/N]\nAnswer: tmux-task send deploy TEXT -s work",
             "tests rang the bell\nall passed\nSee: tmux-task logs tests -s work",
         ]

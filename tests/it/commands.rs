@@ -4,7 +4,6 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::runs::codes;
 use crate::support::{World, begins, deliveries, has, names};
 
 const NO_SESSION: &str = "no session `work`\n\
@@ -156,7 +155,8 @@ fn session_names_may_be_odd_otherwise() {
         world.until_of(&[&argument], "its start", |records| {
             deliveries(records).len() == 1
         });
-        let status = task(&["daemon", "status"]);
+        // By the variable as well.
+        let status = world.task_with(&[("TMUX_TASK_SESSION", name)], ["daemon", "status"]);
         let shown = format!("session  {name}");
         assert!(status.ok().lines().any(|line| line == shown), "{status}");
         assert_eq!(task(&["status"]).ok(), "tmux: 1 task\n");
@@ -283,27 +283,6 @@ fn a_bad_configuration_names_file_line_and_key() {
     world.task(["daemon"]).fails(1, &refused);
     fs::write(&other, "notices = []\n").unwrap();
     world.daemon();
-}
-
-#[test]
-fn logs_are_the_lines_of_the_present_run() {
-    let world = World::new();
-    world.run("api", "echo first; seq 1 100");
-    world.until("its end", |records| codes(records, "api").len() == 1);
-    let window = world.run("api", "seq 1 100; printf 'a b   \\n\\n  c'; exit 0");
-    world.until("its end", |records| codes(records, "api").len() == 2);
-    let all: Vec<String> = (1..=100).map(|n| n.to_string()).collect();
-    let expected = format!("{}\na b\n\n  c\n", all.join("\n"));
-    assert_eq!(world.task(["logs", "api"]).ok(), expected);
-    let last = world.task(["logs", &window, "-n", "3"]);
-    assert_eq!(last.ok(), "a b\n\n  c\n");
-    let mut printed = world.json(["logs", "api", "-n", "1", "--json"]);
-    let cursor = printed["cursor"].take();
-    begins(cursor.as_str().unwrap(), "c1.");
-    assert_eq!(
-        printed,
-        json!({"windowId": window, "windowName": "api", "run": 2, "lines": ["  c"], "cursor": null})
-    );
 }
 
 #[test]

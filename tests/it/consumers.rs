@@ -1,7 +1,6 @@
 //! Consumers: confirmed acknowledgements are never lost, and all other records are sent again.
 
-use std::fs;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 
@@ -9,7 +8,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::slow_disk::Disk;
-use crate::support::{Running, World, resident};
+use crate::socket::ask;
+use crate::support::{Running, World, append_notices, resident};
 
 /// A feed of `n` records: one task's, and then notices of `size` bytes. No daemon runs.
 fn with_feed(n: u64, size: usize) -> World {
@@ -17,27 +17,8 @@ fn with_feed(n: u64, size: usize) -> World {
     world.run("api", "exit 3");
     world.until_delivered("exited", "api");
     let records = world.finish();
-    let mut notice = records[0].clone();
-    for name in ["type", "task", "rerun", "checkpoint", "more"] {
-        notice.as_object_mut().unwrap().remove(name);
-    }
-    for (name, value) in [
-        ("kind", json!("notice")),
-        ("level", json!("info")),
-        ("text", json!("x".repeat(size))),
-        ("events", json!([])),
-        ("owner", Value::Null),
-    ] {
-        notice[name] = value;
-    }
-    let path = world.state("work").join("feed.jsonl");
-    let file = fs::OpenOptions::new().append(true).open(path).unwrap();
-    let mut file = BufWriter::new(file);
-    for seq in records.len() as u64 + 1..=n {
-        notice["seq"] = seq.into();
-        writeln!(file, "{notice}").unwrap();
-    }
-    file.into_inner().unwrap();
+    let feed = world.state("work").join("feed.jsonl");
+    append_notices(&feed, n - records.len() as u64, size);
     world
 }
 
@@ -239,10 +220,7 @@ fn a_harness_that_is_stuck_can_be_taken_over_from() {
 
 /// A consumer on the daemon's socket.
 fn connect(world: &World, name: &str) -> UnixStream {
-    let mut socket = UnixStream::connect(world.socket()).unwrap();
-    let request = json!({"op": "consume", "name": name});
-    writeln!(socket, "{request}").unwrap();
-    socket
+    ask(world, &json!({"op": "consume", "name": name}))
 }
 
 /// Waits until the daemon has confirmed this on a socket.

@@ -38,15 +38,16 @@ fn nothing_that_outlives_a_command_holds_its_callers_descriptors_or_folder() {
         .args(["-c", "exec 9>\"$0\" 8<\"$0\"; exec \"$@\""])
         .arg(&lock)
         .arg(World::program())
-        .args(["run", "api", "--", "exec sleep 1000"]);
+        .args(["run", "api", "--", "pwd; exec sleep 1000"]);
     Output::of(caller).ok();
-    let daemon = world.daemon_pid().as_raw_nonzero();
     assert_eq!(holders(&lock), [""; 0]);
     let file = fs::File::open(&lock).unwrap();
     file.try_lock().unwrap();
-    let folder = fs::read_link(format!("/proc/{daemon}/cwd")).unwrap();
-    assert_eq!(folder, Path::new("/"));
-    assert_eq!(world.look()["tasks"][0]["windowName"], "api");
+    for process in [world.daemon_pid(), world.server()] {
+        let folder = format!("/proc/{}/cwd", process.as_raw_nonzero());
+        assert_eq!(fs::read_link(folder).unwrap(), Path::new("/"));
+    }
+    world.until_shows("=work:api", "/project");
 }
 
 #[test]

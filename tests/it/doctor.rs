@@ -78,7 +78,7 @@ fn a_machine_without_a_session_is_checked_and_left_alone() {
 }
 
 #[test]
-fn a_supervised_session_is_in_order() {
+fn a_supervised_session_is_in_order_and_what_has_stopped_or_gone_is_named() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     let report = Report::of(&world);
@@ -91,6 +91,26 @@ fn a_supervised_session_is_in_order() {
         ("consumers", "ok", &["none"]),
         ("server", "ok", &["pid ", "version"]),
     ]);
+    for (check, process) in [("daemon", world.daemon_pid()), ("server", world.server())] {
+        let stopped = Stopped::new(process);
+        let report = Report::of(&world);
+        drop(stopped);
+        let resume = format!("kill -CONT {}", process.as_raw_nonzero());
+        report.check([(check, "fail", &["is stopped", &resume])]);
+        if check == "daemon" {
+            report.check([("server", "ok", &["pid "])]);
+        }
+    }
+    let check = |result: &str, words: &[&str]| {
+        Report::of(&world).check([("daemon", result, words)]);
+    };
+    // A killed one leaves a stale socket.
+    world.kill_daemon();
+    check("warn", &[".sock", "daemon --detach"]);
+    world.daemon();
+    check("ok", &["pid "]);
+    world.task(["daemon", "stop"]).ok();
+    check("warn", &["nothing is recorded", "daemon --detach"]);
 }
 
 #[test]
@@ -113,37 +133,6 @@ fn without_tmux_the_rest_is_still_checked() {
         world.set("TMUX_TASK_TMUX", tmux);
         Report::of(&world).check([("tmux", "fail", words)]);
     }
-}
-
-#[test]
-fn a_server_and_a_daemon_that_are_stopped_are_named() {
-    let world = World::new();
-    world.run("api", "exec sleep 1000");
-    for (check, process) in [("daemon", world.daemon_pid()), ("server", world.server())] {
-        let stopped = Stopped::new(process);
-        let report = Report::of(&world);
-        drop(stopped);
-        let resume = format!("kill -CONT {}", process.as_raw_nonzero());
-        report.check([(check, "fail", &["is stopped", &resume])]);
-        if check == "daemon" {
-            report.check([("server", "ok", &["pid "])]);
-        }
-    }
-}
-
-#[test]
-fn a_daemon_that_was_killed_leaves_a_stale_socket() {
-    let world = World::new();
-    world.run("api", "exec sleep 1000");
-    let check = |result: &str, words: &[&str]| {
-        Report::of(&world).check([("daemon", result, words)]);
-    };
-    world.kill_daemon();
-    check("warn", &[".sock", "daemon --detach"]);
-    world.daemon();
-    check("ok", &["pid "]);
-    world.task(["daemon", "stop"]).ok();
-    check("warn", &["nothing is recorded", "daemon --detach"]);
 }
 
 #[test]

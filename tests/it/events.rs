@@ -15,7 +15,7 @@ fn between_looks(world: &World, happens: impl FnOnce()) {
 
 /// Waits until this many starts are delivered, and nothing else.
 #[track_caller]
-fn until_started(world: &World, n: usize) -> Vec<Value> {
+pub(crate) fn until_started(world: &World, n: usize) -> Vec<Value> {
     world.until("the starts", |records| {
         let told = deliveries(records).into_iter();
         told.map(|told| content(told).lines().count())
@@ -25,8 +25,8 @@ fn until_started(world: &World, n: usize) -> Vec<Value> {
 }
 
 #[test]
-fn a_start_is_a_notice_and_an_end_a_follow_up() {
-    let world = World::new();
+fn a_start_is_a_notice_and_an_end_a_follow_up_with_the_last_lines() {
+    let mut world = World::new();
     let gate = world.gate("gate");
     let window = world.run("api", &gate.wait());
     let records = world.until_deliveries(1);
@@ -56,48 +56,31 @@ fn a_start_is_a_notice_and_an_end_a_follow_up() {
     );
     // Without an id of the conversation there is the session's name.
     assert_eq!(records[3]["message"]["details"]["sessionId"], "work");
-}
 
-#[test]
-fn an_end_is_a_follow_up_with_the_last_lines() {
-    let mut world = World::new();
     world.set("PI_SESSION_ID", "conversation-7");
-    let gate = world.gate("gate");
-    let line = format!("printf 'one\\n\\n  two\\nthree\\nfour\\n'; {gate}; exit 2");
-    let window = world.run("api", &line);
-    world.until_deliveries(1);
-    gate.open();
-    let records = world.until_deliveries(2);
-
-    let exited = event(&records, "exited", "api");
-    assert_eq!(exited["level"], "warning");
-    assert_eq!(exited["reason"], Value::Null);
+    let line = "printf 'one\\n\\n  two\\nthree\\nfour\\n'; exit 2";
+    let window = world.run("web", line);
+    let records = world.until_delivered("exited", "web");
+    let exited = event(&records, "exited", "web");
+    let fields = "level reason task.dead task.exitCode task.exitSignal task.outputPreview";
+    let preview = "one\n\n  two\nthree\nfour";
+    let expected = json!(["warning", null, true, 2, null, preview]);
+    has_fields(exited, fields, expected);
     let task = &exited["task"];
-    assert_eq!(task["dead"], true);
-    assert_eq!(task["exitCode"], 2);
-    assert_eq!(task["exitSignal"], Value::Null);
-    assert_eq!(task["outputPreview"], "one\n\n  two\nthree\nfour");
     let took = task["endedAt"].as_i64().unwrap() - task["startedAt"].as_i64().unwrap();
     assert!(took >= 0);
     assert_eq!(task["durationMs"], took);
 
-    let follow_up = deliveries(&records)[1];
-    let text = format!(
-        "[tmux-task notification]\ntmux task {window} (api) exited with code 2\n\
-         recent output:\n    two\n  three\n  four"
+    let follow_up = deliveries(&records).pop().unwrap();
+    let end = format!(
+        "tmux task {window} (web) exited with code 2\nrecent output:\n    two\n  three\n  four"
     );
-    has_fields(
-        follow_up,
-        "level events owner message.content message.details.sessionId message.details.events.0.task",
-        json!([
-            "warning",
-            [exited["seq"]],
-            "pi:conversation-7",
-            text,
-            "conversation-7",
-            task
-        ]),
-    );
+    assert!(content(follow_up).ends_with(&end), "{follow_up}");
+    let fields = "level owner message.details.sessionId";
+    let expected = json!(["warning", "pi:conversation-7", "conversation-7"]);
+    has_fields(follow_up, fields, expected);
+    let told = follow_up["message"]["details"]["events"].as_array();
+    assert_eq!(told.unwrap().last().unwrap()["task"], *task);
 }
 
 #[test]

@@ -172,12 +172,12 @@ fn unprivileged(world: &World, args: &[&str]) -> Output {
 #[test]
 fn a_folder_that_cannot_be_written_is_named_and_no_task_is_started() {
     let world = World::new();
-    set_mode(&world.path("state"), 0o500);
+    set_mode(world.path("state"), 0o500);
     let refused = unprivileged(&world, &["run", "api", "--", "exit 3"]);
     let why = "tmux-task: run: the daemon did not start: could not use the folder /";
     refused.fails_so(1, why).says("Permission denied");
     assert_eq!(world.task(["ls"]).code, 3);
-    set_mode(&world.path("state"), 0o700);
+    set_mode(world.path("state"), 0o700);
     world.run("api", "exit 3");
     world.until("its end", |records| codes(records, "api") == [(1, 3)]);
     world.finish();

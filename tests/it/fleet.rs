@@ -263,13 +263,13 @@ fn credentials_write_below_their_machines_name_only_unless_others_can_read_them(
             status.ok().contains(why)
         });
     };
-    set_mode(&world.path("creds"), 0o644);
+    set_mode(world.path("creds"), 0o644);
     world.join_fleet(&broker.url(), "gpu1", &creds);
     world.run("one", "exit 0");
     until_said("other users can read it (mode 0644)");
     assert_eq!(stored.seqs(), [0_u64; 0]);
     world.task(["daemon", "stop"]).ok();
-    set_mode(&world.path("creds"), 0o600);
+    set_mode(world.path("creds"), 0o600);
     world.daemon();
     world.until_delivered("exited", "one");
     // It may publish as itself, and not as another.

@@ -138,10 +138,8 @@ fn a_question_stays_the_same_while_its_pane_is_resized() {
         // The question is judged where two looks find the same.
         for _ in 0..2 {
             let shown = preview(&world, "ask");
-            assert!(
-                shown.ends_with(&format!("30\n{QUESTION}")),
-                "{rows}: {shown}"
-            );
+            let is_whole = shown.ends_with(&format!("30\n{QUESTION}"));
+            assert!(is_whole, "{rows}: {shown}");
         }
     }
     answer(&world, "ask");

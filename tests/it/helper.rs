@@ -100,18 +100,6 @@ fn it_never_guesses_a_session() {
 }
 
 #[test]
-fn blanks_at_the_ends_of_a_session_name_belong_to_it() {
-    let mut world = World::new();
-    world.set("TMUX_TASK_SESSION", " two words ");
-    let first = help(&world, &["api", "--", "exec sleep 1000"]);
-    let window = window_of(first.ok());
-    let again = help(&world, &["api", "--", "exec sleep 1001"]);
-    assert_eq!(window_of(again.ok()), window);
-    let other = help(&world, &["web", "--", "exec sleep 1000"]);
-    assert_ne!(window_of(other.ok()), window);
-}
-
-#[test]
 fn without_the_program_it_says_how_to_install_it() {
     let mut world = World::new();
     world.set("TMUX_TASK_PROGRAM", "");

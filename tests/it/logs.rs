@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::runs::codes;
-use crate::support::{World, argv, event, has_fields};
+use crate::support::{World, argv, begins, event, has, has_fields, lacks};
 
 #[track_caller]
 fn logs_json(world: &World, args: &[&str]) -> Value {
@@ -46,7 +46,7 @@ fn following_shows_old_and_new_output_and_every_line_of_a_burst_in_order() {
 
 /// Lines of one row, and of so many that the rows read at first are too few.
 #[test]
-fn the_last_lines_are_those_of_the_whole_output() {
+fn the_last_lines_are_those_of_the_whole_output_and_are_read_without_it() {
     let world = World::new();
     world.daemon();
     let line = "for n in $(seq 400); do printf '\\033[3%dm%d %0*d\\n' $((n % 8)) $n $((n % 100 * 30)) 0; done; \
@@ -66,14 +66,8 @@ fn the_last_lines_are_those_of_the_whole_output() {
             assert_eq!(last, whole[whole.len() - n..], "the last {n} {style:?}");
         }
     }
-}
-
-#[test]
-fn the_last_lines_are_read_without_the_whole_output() {
-    let world = World::new();
-    world.run("first", "exec sleep 1000");
     world.tmux(argv("set-option -g history-limit 50000"));
-    let window = world.run("api", "seq 20000; sleep 1000");
+    let window = world.run("long", "seq 20000; sleep 1000");
     world.until_shows(&window, "20000");
     let n_bytes = || {
         world.daemon_status()["counters"]["tmuxBytes"]
@@ -82,7 +76,7 @@ fn the_last_lines_are_read_without_the_whole_output() {
     };
     world.task(["ls"]).ok();
     let before = n_bytes();
-    assert_eq!(world.call("logs api -n 2").ok(), "19999\n20000\n");
+    assert_eq!(world.call("logs long -n 2").ok(), "19999\n20000\n");
     let read = n_bytes() - before;
     assert!(read < 20_000, "{read} bytes");
 }
@@ -106,10 +100,7 @@ fn tabs_take_their_columns() {
     // The stored output is complete.
     world.run("api", "sleep 1000");
     let logs = world.call("logs api --run 1");
-    assert!(
-        logs.ok().starts_with(&format!("name    size\n{long}\n")),
-        "{logs}"
-    );
+    begins(logs.ok(), format!("name    size\n{long}\n"));
 }
 
 #[test]
@@ -130,10 +121,8 @@ fn raw_output_is_what_the_task_wrote() {
     while !said.contains('€') {
         said.push_str(&following.line());
     }
-    assert!(
-        said.contains("red") && !said.contains('\u{fffd}'),
-        "{said:?}"
-    );
+    has(&said, "red");
+    lacks(&said, "\u{fffd}");
     assert_eq!(following.wait(), 0);
     // What comes next in the reader's terminal is not red, nor is it drawn as lines.
     for (name, line, begin, end) in [
@@ -249,19 +238,20 @@ fn all_tasks_are_followed_also_those_that_start_later() {
 fn logs_go_on_from_a_cursor() {
     let world = World::new();
     let gate = world.gate("go");
-    let line = format!("seq 100; printf '$ '; {gate}; printf 'x\\nlast'");
+    let line = format!("seq 100; printf '$ '; {gate}; printf 'a b   \\n\\n  c'");
     let window = world.run("api", &line);
     world.until_shows(&window, "$");
     let since = |cursor: &Value| logs_json(&world, &["api", "--since", cursor.as_str().unwrap()]);
     let cursor = &logs_json(&world, &["api"])["cursor"];
+    begins(cursor.as_str().unwrap(), "c1.");
     assert_eq!(since(cursor)["lines"], json!([]));
     gate.open();
     world.until_ended(&window);
     let after = since(cursor);
-    assert_eq!(after["lines"], json!(["x", "last"]));
+    assert_eq!(after["lines"], json!(["a b", "", "  c"]));
     assert_eq!(since(&after["cursor"])["lines"], json!([]));
     let printed = world.task(["logs", "api", "--since", cursor.as_str().unwrap()]);
-    assert_eq!(printed.ok(), "x\nlast\n");
+    assert_eq!(printed.ok(), "a b\n\n  c\n");
 }
 
 #[test]
@@ -279,7 +269,9 @@ fn earlier_runs_are_kept_and_read_with_or_without_the_task_and_the_session() {
     let last = world.task(["logs", &window, "--run", "1", "-n", "1"]);
     assert_eq!(last.ok(), "100\n");
     assert_eq!(world.call("logs api --run 2").ok(), "second\n");
-    assert_eq!(world.call("logs api --run 3").ok(), "third\n");
+    for present in ["logs api", "logs api --run 3"] {
+        assert_eq!(world.call(present).ok(), "third\n");
+    }
     assert_eq!(
         logs_json(&world, &["api", "--run", "2"]),
         json!({"windowId": window, "windowName": "api", "run": 2, "lines": ["second"], "cursor": null})

@@ -1,50 +1,15 @@
 //! A feed of 100 MiB: neither the start of a daemon nor readers that resume at its end read it, and
 //! requests are answered meanwhile.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::fs;
 
-use serde_json::{Value, json};
-
-use crate::support::{Running, World, parse_lines};
+use crate::support::{Running, World, lengthen, parse_lines};
 
 const SIZE: u64 = 100 << 20;
-const N_SEGMENTS: u64 = 16;
 const N_READERS: usize = 10;
 
 /// How many bytes a daemon may read: a fifth of the feed, for whatever a process reads besides.
 const MOST_READ: u64 = SIZE / 5;
-
-/// Appends notices to a feed with these records until it is long, in closed segments as a daemon
-/// makes them. Returns the number of the last record.
-fn lengthen(feed: &Path, records: &[Value]) -> u64 {
-    let last = records.last().unwrap();
-    let mut seq = last["seq"].as_u64().unwrap();
-    let mut notice = json!({
-        "v": 1, "seq": seq, "epoch": last["epoch"], "time": last["time"],
-        "sessionName": last["sessionName"], "kind": "notice", "level": "info",
-        "text": "x".repeat(100_000), "events": [], "owner": null,
-    });
-    let mut first = 1;
-    for _ in 0..N_SEGMENTS {
-        let file = File::options().append(true).create(true).open(feed);
-        let mut file = BufWriter::new(file.unwrap());
-        let mut size = 0;
-        while size < SIZE / N_SEGMENTS {
-            seq += 1;
-            notice["seq"] = seq.into();
-            let line = format!("{notice}\n");
-            file.write_all(line.as_bytes()).unwrap();
-            size += line.len() as u64;
-        }
-        file.flush().unwrap();
-        fs::rename(feed, feed.with_file_name(format!("feed-{first:016}.jsonl"))).unwrap();
-        first = seq + 1;
-    }
-    File::create(feed).unwrap();
-    seq
-}
 
 /// How many bytes the daemon has read since its start, from files and sockets.
 fn n_read(world: &World) -> u64 {
@@ -58,8 +23,8 @@ fn n_read(world: &World) -> u64 {
 fn a_long_feed_is_read_neither_at_the_start_nor_by_readers_at_its_end() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
-    let records = world.finish();
-    let last = lengthen(&world.state("work").join("feed.jsonl"), &records);
+    world.finish();
+    let last = lengthen(&world.state("work").join("feed.jsonl"), 100_000);
 
     // The saved snapshot names the end of a feed that was shorter.
     world.daemon();
@@ -101,7 +66,7 @@ fn the_last_records_by_time_are_read_without_the_older_segments() {
     }
     let lines = records.iter().map(|record| format!("{record}\n"));
     fs::write(&feed, lines.collect::<String>()).unwrap();
-    let last = lengthen(&feed, &records);
+    let last = lengthen(&feed, 100_000);
     // Whoever reads more than the first record of the oldest segment says that others are gone.
     let oldest = feed.with_file_name("feed-0000000000000001.jsonl");
     let text = fs::read_to_string(&oldest).unwrap();

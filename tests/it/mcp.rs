@@ -262,6 +262,10 @@ fn a_wrong_call_says_what_is_wrong() {
     let error = client.answer(72)["error"]["message"].take();
     assert_eq!(error, "unknown tool: a\u{fffd}");
     begins(client.ok("list_tasks", json!({})), "no tasks");
+    let output = world.task_reading("{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n", ["mcp"]);
+    let why = "tmux-task: mcp: what came on standard input is not an MCP client";
+    output.fails(1, why);
+    world.task(["mcp"]).ok();
 }
 
 #[test]
@@ -283,15 +287,6 @@ fn a_read_only_server_changes_nothing() {
     begins(client.ok("list_tasks", json!({})), "@");
 }
 
-#[test]
-fn what_is_no_client_is_an_error() {
-    let world = World::new();
-    let output = world.task_reading("{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n", ["mcp"]);
-    let why = "tmux-task: mcp: what came on standard input is not an MCP client";
-    output.fails(1, why);
-    world.task(["mcp"]).ok();
-}
-
 // --- tasks -------------------------------------------------------------------
 
 #[test]
@@ -305,6 +300,8 @@ fn a_task_is_started_read_answered_and_ended() {
     let started = json!({"task": "ask", "command": line, "env": {"A": "b"}});
     let started = client.ok("run_task", started);
     begins(&started, "started @");
+    // Without a conversation no message is expected.
+    lacks(&started, "no message");
     let begin = cursor(&started);
     let task = json!({"task": "ask"});
     let two = json!({"task": "ask", "text": "two", "cursor": begin});
@@ -478,28 +475,7 @@ fn events_are_seen_by_all_and_wake_their_reader_no_more() {
 }
 
 #[test]
-fn a_conversation_that_gets_no_messages_is_told_to_wait() {
-    let world = World::new();
-    let mut client = Client::new(&world);
-    let note = "no message will come when it ends: nothing delivers messages to codex:t-2; \
-                wait_for waits for it";
-    // Whoever waits needs none, and without a conversation nothing is expected.
-    for (meta, waits, is_told) in [
-        (json!({"threadId": "t-2"}), false, true),
-        (json!({"threadId": "t-2"}), false, true),
-        (json!({"threadId": "t-3"}), true, false),
-        (json!({}), false, false),
-    ] {
-        client.meta = meta;
-        let task = json!({"task": "a", "command": "true", "wait": waits});
-        let text = client.ok("run_task", task);
-        assert_eq!(text.contains(note), is_told, "{text}");
-        assert_eq!(text.contains("no message"), is_told, "{text}");
-    }
-}
-
-#[test]
-fn the_thread_of_a_call_owns_what_it_starts() {
+fn the_thread_of_a_call_owns_what_it_starts_and_is_told_to_wait_if_it_gets_no_messages() {
     let mut world = World::new();
     world.set("TMUX_TASK_OWNER", "pi:1");
     let mut client = Client::new(&world);
@@ -519,6 +495,20 @@ fn the_thread_of_a_call_owns_what_it_starts() {
         let mut told = deliveries(&records);
         told.retain(|told| told["events"].as_array().unwrap().contains(&end["seq"]));
         assert_eq!(told[0]["kind"], kind, "{name}");
+    }
+    let note = "no message will come when it ends: nothing delivers messages to codex:t-2; \
+                wait_for waits for it";
+    // Whoever waits needs none.
+    for (thread, waits, is_told) in [
+        ("t-2", false, true),
+        ("t-2", false, true),
+        ("t-3", true, false),
+    ] {
+        client.meta = json!({"threadId": thread});
+        let task = json!({"task": "a", "command": "true", "wait": waits});
+        let text = client.ok("run_task", task);
+        assert_eq!(text.contains(note), is_told, "{text}");
+        assert_eq!(text.contains("no message"), is_told, "{text}");
     }
 }
 
@@ -675,6 +665,16 @@ fn every_tool_works_on_another_machine() {
     client.ok("kill_task", there(json!({"task": "ask"})));
     gpu.world.task(["ls"]).fails_with(3);
 
+    // A wait there ends with the call.
+    let run = there(json!({"task": "a", "command": "sleep 1000"}));
+    client.ok("run_task", run);
+    let wait = there(json!({"task": ["a"], "text": "never", "timeout_seconds": 500}));
+    let id = client.begin("wait_for", wait);
+    gpu.world.until_waits(1);
+    client.send(&cancelled(id));
+    gpu.world.until_waits(0);
+    client.ok("kill_task", there(json!({"task": "a"})));
+
     // What is wrong is said by the machine, or about it.
     let wrong = client.fails("read_output", there(json!({"task": "nothing"})));
     begins(wrong, "no session `work`");
@@ -721,18 +721,4 @@ fn a_host_of_the_fleet_executes_the_tools_that_it_allows() {
         let said = client.fails(tool, there(parsed(arguments)));
         begins(said, format!("gpu1: {why}"));
     }
-}
-
-#[test]
-fn a_wait_on_another_machine_ends_with_the_client() {
-    let mut near = World::new();
-    let [gpu] = machines(&mut near, ["gpu1"]);
-    let mut client = Client::new(&near);
-    let run = there(json!({"task": "a", "command": "sleep 1000"}));
-    client.ok("run_task", run);
-    let wait = there(json!({"task": ["a"], "text": "never", "timeout_seconds": 500}));
-    let id = client.begin("wait_for", wait);
-    gpu.world.until_waits(1);
-    client.send(&cancelled(id));
-    gpu.world.until_waits(0);
 }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tmux_task::model::Level;
 use tmux_task::outlets::notice::{Desktop, DesktopError, DesktopNotice};
 
-use crate::support::{DEADLINE, Output, Running, World, has};
+use crate::support::{DEADLINE, Output, Running, World, has, is_installed};
 
 /// The notices that the child shows: a JSON list of `[level, title, body]`.
 const STORY: &str = "TMUX_TASK_IT_NOTICES";
@@ -61,33 +61,6 @@ fn child() {
             eprintln!("outcome: {outcome}");
         }
     });
-}
-
-#[test]
-fn hostile_text_is_shown_as_the_text_it_is() {
-    let desk = Desk::start();
-    let title = "api <b>bold</b> & \"quoted\" 🎉\nsecond\0 line";
-    let body = "<b>not bold</b> & <img src='x'> &amp; \"double\" 'single'\n  indented 日本 🎉\n\n\u{1b}[31mred\u{1b}[0m\0 end";
-    desk.show(&json!([
-        ["warning", title, body],
-        ["info", "second", "plain"]
-    ]));
-
-    desk.wait_for_count("displayed", "2");
-    desk.dunstctl(&["close-all"]);
-    desk.wait_for_count("history", "2");
-    let history = desk.history();
-    let title = "api <b>bold</b> & \"quoted\" 🎉 second line";
-    let hostile = find(&history, "summary", title);
-    let plain = find(&history, "summary", "second");
-
-    assert_eq!(hostile["appname"]["data"], "tmux-task");
-    let shown =
-        "<b>not bold</b> & <img src='x'> &amp; \"double\" 'single'\n  indented 日本 🎉\n\nred end";
-    assert_eq!(text_of(&hostile["body"]), shown);
-    let message = format!("NORMAL {title}\n{shown}");
-    assert_eq!(text_of(&hostile["message"]), message);
-    assert_eq!(text_of(&plain["message"]), "LOW second\nplain");
 }
 
 #[test]
@@ -265,27 +238,6 @@ fn end(process: &mut Running) {
     process.wait();
 }
 
-#[track_caller]
-fn find<'a>(history: &'a [Value], field: &str, data: &str) -> &'a Value {
-    history
-        .iter()
-        .find(|notice| notice[field]["data"] == data)
-        .unwrap_or_else(|| panic!("no notice with {field} {data:?} in {history:#?}"))
-}
-
-/// What a field of markup shows. There are no tags of dunst's own in it, so one that is seen
-/// here came from us.
-fn text_of(field: &Value) -> String {
-    let markup = field["data"].as_str().unwrap();
-    assert!(!markup.contains(['<', '>']), "a tag in {markup:?}");
-    markup
-        .replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&quot;", "\"")
-        .replace("&apos;", "'")
-        .replace("&amp;", "&")
-}
-
 /// Shows `story` in an environment that contains only `env`. Returns the outcomes, and all that the child
 /// wrote to stderr.
 #[track_caller]
@@ -361,9 +313,4 @@ fn program(name: &str, paths: &Path) -> Command {
         .env("XDG_RUNTIME_DIR", paths)
         .stdin(Stdio::null());
     command
-}
-
-fn is_installed(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap();
-    std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
 }

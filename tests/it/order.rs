@@ -1,7 +1,7 @@
 //! Tasks that start after others.
 
 use crate::runs::codes;
-use crate::support::{Output, Running, World, argv, events};
+use crate::support::{Output, Running, World, argv, events, has};
 
 /// Runs `api` after other tasks.
 #[track_caller]
@@ -99,11 +99,7 @@ fn a_task_waits_no_longer_than_its_time_and_not_for_what_does_not_exist() {
     let why = "tmux-task: run: task `api` cannot start after itself";
     after(&world, "api -- true").fails(2, why);
     let missing = after(&world, "build --after nosuch -- true");
-    assert_eq!(missing.code, 3, "{missing}");
-    assert!(
-        missing.err.starts_with("tmux-task: run: no task `nosuch`"),
-        "{missing}"
-    );
+    missing.fails_so(3, "tmux-task: run: no task `nosuch`");
     world.call("run api --timeout 1s -- true").fails_with(2);
     assert_eq!(world.names(), ["build"]);
     world.finish();
@@ -116,9 +112,9 @@ fn a_question_of_the_task_before_is_reported_and_the_wait_goes_on() {
     let mut waits = waiting(&world, "build -- 'exit 0'", "build");
     let asks = "tmux-task: run: build asks for input: Proceed? [y/N]";
     assert_eq!(waits.complaint(), asks);
-    assert_eq!(
+    has(
         waits.complaint(),
-        "hint: `tmux-task send build TEXT` answers"
+        "hint: `tmux-task send build TEXT` answers",
     );
     let late = after(&world, "build --timeout 1s -- true");
     let why =

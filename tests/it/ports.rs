@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, argv, has_fields, pid as pid_of, without_ids};
+use crate::support::{World, argv, begins, has, has_fields, pid as pid_of, without_ids};
 
 const SERVER: &str = include_str!("../fixtures/programs/serve.py");
 
@@ -57,14 +57,8 @@ fn a_port_that_another_process_has_is_not_ready_and_is_said_to_be_held() {
     let ours = std::process::id();
     let complaint = run.complaint();
     let held = format!("port {port} is held by pid {ours} (");
-    assert!(
-        complaint.starts_with(&format!("tmux-task: run: {held}")),
-        "{complaint}"
-    );
-    assert!(
-        complaint.ends_with("): not ready before `api` has it"),
-        "{complaint}"
-    );
+    begins(&complaint, format!("tmux-task: run: {held}"));
+    has(&complaint, "): not ready before `api` has it");
     for _ in 0..4 {
         run.line();
     }
@@ -117,10 +111,7 @@ fn a_port_of_another_task_is_named_with_it() {
         again.err,
         "tmux-task: run: replaced the live run of task `first`\n"
     );
-    assert!(
-        again.ok().ends_with(&format!("listening: {port}\n")),
-        "{again}"
-    );
+    has(again.ok(), format!("\nlistening: {port}\n"));
     // One that two tasks share is nobody's until one has it alone.
     let port = free_port().to_string();
     let line = format!("exec {serve} 127.0.0.1 {port} shared");

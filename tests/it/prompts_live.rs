@@ -168,8 +168,7 @@ fn are_told<'a>(told: &[PromptEvent], tasks: impl IntoIterator<Item = &'a str>, 
 const ONCE: [&str; 2] = ["input", "inputResolved"];
 
 fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap();
-    let is_there = std::env::split_paths(&path).any(|dir: PathBuf| dir.join(program).is_file());
+    let is_there = support::is_installed(program);
     if !is_there {
         eprintln!("not tested: there is no {program}");
     }

@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Output, World, all_told, argv, deliveries, event, events, has_ended, has_fields, parse_lines,
-    pid, story, window_of,
+    Output, World, all_told, argv, begins, deliveries, event, events, has_ended, has_fields, lacks,
+    parse_lines, pid, story, window_of,
 };
 
 /// A name that no file could have as it is.
@@ -62,10 +62,7 @@ fn by(world: &World, name: &str, args: &[&str]) -> Output {
 fn run_by(world: &World, name: &str, task: &str, present: &str) {
     let line = "echo \"in $TMUX_TASK_SESSION.\"; exec sleep 1000";
     let run = by(world, name, &["run", task, "--", line]);
-    assert!(
-        run.ok().starts_with(&format!("session={present}\n")),
-        "{run}"
-    );
+    begins(run.ok(), format!("session={present}\n"));
     world.until_shows(&window_of(&run.out), &format!("in {present}."));
 }
 
@@ -292,11 +289,7 @@ fn of_two_daemons_that_start_at_once_one_has_the_session() {
         assert_eq!(n_daemons(&world), 1);
         assert_eq!(daemon_by(&world, NEW), daemon_by(&world, "work"));
     }
-    let told = story(&world.records());
-    assert!(
-        !told.iter().any(|line| line.contains("disappeared")),
-        "{told:?}"
-    );
+    lacks(story(&world.records()).concat(), "disappeared");
 }
 
 /// How two daemons are while the names of their sessions are swapped.

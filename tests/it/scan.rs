@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::consumers::{acknowledge, consume, until_live};
 use crate::silence::Stopped;
-use crate::support::{World, argv, content, deliveries, pid, story};
+use crate::support::{World, argv, begins, content, deliveries, pid, story};
 
 /// A world in which nothing starts a daemon unasked, daemons are started for a conversation, and
 /// sessions may be cleaned as soon as they are of no use.
@@ -296,10 +296,7 @@ fn no_command_waits_for_the_daemons_of_other_sessions() {
     let records = world.until("the notice of the scan", |records| {
         records.iter().any(|record| record["text"] == gone)
     });
-    assert!(
-        story(&records)[0].starts_with("started another"),
-        "{records:?}"
-    );
+    begins(&story(&records)[0], "started another");
     let left = ["silent-a", "silent-b", "silent-c", "stopped", "work"];
     assert_eq!(world.sessions(), left);
 }

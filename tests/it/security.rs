@@ -127,8 +127,8 @@ fn another_users_process_is_not_served() {
     has(ask(), "\"answer\":\"status\"");
     // As if the modes had been lost.
     let open = |mode: u32| {
-        set_mode(&world.path(""), mode);
-        set_mode(&world.path("run"), mode);
+        set_mode(world.path(""), mode);
+        set_mode(world.path("run"), mode);
     };
     open(0o777);
     set_mode(&socket, 0o666);

@@ -52,10 +52,8 @@ fn a_name_that_begins_like_another_is_another() {
     let (api, api2, dotted) = (run("api"), run("api2"), run("api.v2"));
     assert_eq!(world.sessions(), ["api", "api2"]);
     assert_eq!((run("api"), run("api.v2")), (api.clone(), dotted.clone()));
-    assert_eq!(
-        world.task(["kill", "api"]).ok(),
-        format!("ended {api} (api)\n")
-    );
+    let killed = world.task(["kill", "api"]);
+    assert_eq!(killed.ok(), format!("ended {api} (api)\n"));
     let why = "tmux-task: kill: no task `ap` in session `api`\nhint: `tmux-task ls` lists them";
     world.task(["kill", "ap"]).fails(3, why);
     let left = world.tmux(argv("list-windows -a -F #{window_id}"));

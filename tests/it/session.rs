@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::events::until_started;
 use crate::runs::codes;
 use crate::support::{World, argv, content, deliveries, event, events, has_fields, story};
 
@@ -10,12 +11,7 @@ use crate::support::{World, argv, content, deliveries, event, events, has_fields
 fn with_tasks<const N: usize>(names: [&str; N]) -> (World, [String; N]) {
     let world = World::new();
     let windows = names.map(|name| world.run(name, "exec sleep 1000"));
-    world.until("all starts", |records| {
-        let told = deliveries(records).into_iter();
-        told.map(|told| content(told).lines().count())
-            .sum::<usize>()
-            == N
-    });
+    until_started(&world, N);
     (world, windows)
 }
 

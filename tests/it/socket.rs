@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{DEADLINE, World, has_fields};
 
 /// Asks the daemon something.
-fn ask(world: &World, request: &Value) -> UnixStream {
+pub(crate) fn ask(world: &World, request: &Value) -> UnixStream {
     let socket = UnixStream::connect(world.socket()).unwrap();
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut asker = &socket;

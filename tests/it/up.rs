@@ -494,12 +494,13 @@ fn a_wrong_file_starts_nothing() {
     for [line, place] in rows(
         "
         notify-on = { patterns = '(', regex = true } => : `tasks.a.notify-on`: `(` is not a regular
-        cwd = 'nope' => :3: `tasks.a.cwd`: 
+        cwd = 'nope' => :3: `tasks.a.cwd`:
+        ready = { http = 'a' } => :3: `tasks.a.ready`: `a` is not an address like http://127.0.0.1:3000/health
         ready = { http = 'https://localhost/' } => :3: `tasks.a.ready`: `https://localhost/` is refused: https
         ready = { port = 0 } => :3: `tasks.a.ready` must not have port 0
         ready = { port = 1, http = 'http://a/' } => :3: `tasks.a.ready`: must have either `port` or `http`
         ready = {} => :3: `tasks.a.ready`: must have either `port` or `http`
-        ready = 3000 => :3: `tasks.a.ready` must be a string, or a table with `port` or `http`
+        ready = 3000 => :3: `tasks.a.ready`: must be a string, or a table with `port` or `http`
         ",
     ) {
         write(&world, &format!("[tasks.a]\ncommand = 'true'\n{line}\n"));

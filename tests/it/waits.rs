@@ -9,8 +9,6 @@ mod several;
 mod text;
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};

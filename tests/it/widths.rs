@@ -45,12 +45,8 @@ fn a_message_a_list_and_a_wait_quote_whole_lines_at_any_width() {
         world.run("bad", &format!("{printed}; exit 3"));
         let message = message(&world, "exited", "bad");
         assert!(message.ends_with(&quoted(&lines[1..])), "{message}");
-        let list = world.task(["ls"]);
-        let list = list.ok();
-        assert!(
-            list.contains(" src/main.rs:10:5: error: the cause"),
-            "{list}"
-        );
+        let cause = " src/main.rs:10:5: error: the cause";
+        world.task(["ls"]).prints(cause);
         assert_eq!(world.listed("bad")["lastLines"], json!(lines[1..]));
         let waited = world.task(["wait", "bad", "--json"]).any_json();
         assert_eq!(waited["tail"], json!(lines));

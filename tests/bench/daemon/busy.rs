@@ -1,16 +1,12 @@
 //! How long `daemon status` takes while the daemon has much to do, and how long one takes to start
 //! beside a long feed.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::Effort;
 use super::figures::{Table, heading, ms, quantile, verdict};
+use super::support::{Gate, lengthen};
 use super::usage::time;
 use super::world::{SESSION, World};
 
@@ -19,9 +15,6 @@ const ALLOWANCE: Duration = Duration::from_millis(150);
 
 /// The longest that a daemon may take to start beside a long feed.
 const START: Duration = Duration::from_millis(150);
-
-/// The size of a long feed in bytes.
-const LONG_FEED: u64 = 100 << 20;
 
 const N_WAITS: usize = 40;
 const N_ENDS: usize = 20;
@@ -80,26 +73,19 @@ fn waits(n: usize, table: &mut Table) {
 /// Tasks with much output that end together.
 fn ends(n: usize, table: &mut Table) {
     let world = long_history();
-    let gates: Vec<PathBuf> = (0..N_ENDS)
-        .map(|task| world.path(&format!("gate-{task}")))
+    let gates: Vec<_> = (0..N_ENDS)
+        .map(|n| {
+            let gate = world.gate(&format!("gate-{n}"));
+            let line = format!("seq 20000; {gate}");
+            task(&world, &["run", &format!("task-{n}"), "--", &line]);
+            gate
+        })
         .collect();
-    for (n, gate) in gates.iter().enumerate() {
-        let name = format!("task-{n}");
-        let line = format!("seq 20000; cat {}", gate.display());
-        let made = world.program("mkfifo").arg(gate).status().unwrap();
-        assert!(made.success());
-        task(&world, &["run", &name, "--", &line]);
-    }
     for n in 0..N_ENDS {
         task(&world, &["wait", &format!("task-{n}"), "--idle", "500ms"]);
     }
     let peace = statuses(&world, n);
-    // A gate that is closed ends its task.
-    let opened: Vec<File> = gates
-        .iter()
-        .map(|gate| File::options().write(true).open(gate).unwrap())
-        .collect();
-    drop(opened);
+    gates.iter().for_each(Gate::open);
     let busy = statuses(&world, n);
     row(table, "20 tasks of 20,000 lines end", peace, busy);
     leave(&world);
@@ -112,7 +98,7 @@ fn long_feed(n: usize, n_starts: usize, table: &mut Table) -> Vec<Duration> {
     task(&world, &["run", "--wait", "first", "--", "true"]);
     task(&world, &["run", "task", "--", "exec sleep 1000000"]);
     leave(&world);
-    let last = lengthen(&feed_of(&world));
+    let last = lengthen(&world.state(SESSION).join("feed.jsonl"), 900);
     // The first one has yet to note where the feed ends.
     task(&world, &["daemon", "--detach"]);
     leave(&world);
@@ -245,52 +231,4 @@ fn row(table: &mut Table, meanwhile: &str, peace: Vec<Duration>, busy: Vec<Durat
 
 fn cell(duration: Duration) -> String {
     format!("{:.1}", ms(duration))
-}
-
-fn feed_of(world: &World) -> PathBuf {
-    let states = fs::read_dir(world.path("state")).unwrap();
-    let mut feeds = states
-        .map(|state| state.unwrap().path().join("feed.jsonl"))
-        .filter(|feed| feed.exists());
-    feeds.next().unwrap()
-}
-
-/// Appends notices to a feed until it is long, in closed segments as a daemon makes them. Returns the
-/// number of the last record.
-fn lengthen(feed: &Path) -> u64 {
-    let lines = BufReader::new(File::open(feed).unwrap()).lines();
-    let last: Value = serde_json::from_str(&lines.map(Result::unwrap).last().unwrap()).unwrap();
-    let mut seq = last["seq"].as_u64().unwrap();
-    let text = "x".repeat(900);
-    let (mut first, mut size, mut total) = (1, 0, 0);
-    let append = |feed: &Path| {
-        BufWriter::new(
-            File::options()
-                .append(true)
-                .create(true)
-                .open(feed)
-                .unwrap(),
-        )
-    };
-    let mut file = append(feed);
-    while total < LONG_FEED {
-        if size > LONG_FEED / 16 {
-            file.flush().unwrap();
-            fs::rename(feed, feed.with_file_name(format!("feed-{first:016}.jsonl"))).unwrap();
-            file = append(feed);
-            (first, size) = (seq + 1, 0);
-        }
-        seq += 1;
-        let notice = json!({
-            "v": 1, "seq": seq, "epoch": last["epoch"], "time": last["time"],
-            "sessionName": last["sessionName"], "kind": "notice", "level": "info",
-            "text": text, "events": [], "owner": null,
-        });
-        let line = format!("{notice}\n");
-        file.write_all(line.as_bytes()).unwrap();
-        size += line.len() as u64;
-        total += line.len() as u64;
-    }
-    file.flush().unwrap();
-    seq
 }

@@ -1,7 +1,6 @@
 //! How long commands take beside a daemon, and whether they start tmux.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Effort;
@@ -49,7 +48,9 @@ fn measure(windows: usize, rounds: usize, table: &mut Table) {
     let watcher = Watcher::start(Who::Daemon, &world, SESSION);
     let told = watcher.wait(Duration::from_secs(20), |heard| heard.is_live("status"));
     assert!(told.is_some(), "the daemon does not start");
-    let recorder = Recorder::new(&world);
+    // A tmux that writes down each time that it is run.
+    let calls = world.path("calls");
+    let tmux = world.tmux_after(&format!("echo >>{}", calls.display()));
     let mut made = Vec::new();
     let mut took: Vec<Vec<Duration>> = vec![Vec::new(); COMMANDS.len()];
     for _ in 0..rounds {
@@ -62,13 +63,14 @@ fn measure(windows: usize, rounds: usize, table: &mut Table) {
         for ((_, words), took) in COMMANDS.iter().zip(&mut took) {
             let mut command = world.program(env!("CARGO_BIN_EXE_tmux-task"));
             command.args(["--session", SESSION]).args(*words);
-            command.env("TMUX_TASK_TMUX", &recorder.tmux);
+            command.env("TMUX_TASK_TMUX", &tmux);
             took.push(time(&mut command));
             std::thread::sleep(PAUSE);
         }
     }
     watcher.stop();
-    let n_processes = recorder.n_calls();
+    let calls = fs::read_to_string(calls).unwrap_or_default();
+    let n_processes = calls.lines().count();
     made.sort();
     let target = quantile(&made, 0.5).unwrap() + ALLOWANCE;
     let cell = |duration| format!("{:.1}", ms(duration));
@@ -93,32 +95,5 @@ fn measure(windows: usize, rounds: usize, table: &mut Table) {
         // The program alone: what any command costs.
         let target = (*name != "--version").then_some(target);
         row(name, took, target);
-    }
-}
-
-/// A tmux that writes down each time that it is run.
-struct Recorder {
-    tmux: PathBuf,
-    calls: PathBuf,
-}
-
-impl Recorder {
-    fn new(world: &World) -> Self {
-        use std::os::unix::fs::PermissionsExt;
-
-        let recorder = Self {
-            tmux: world.path("recording-tmux"),
-            calls: world.path("calls"),
-        };
-        let calls = recorder.calls.display();
-        let script = format!("#!/bin/sh\necho >>{calls}\nexec tmux \"$@\"\n");
-        fs::write(&recorder.tmux, script).unwrap();
-        fs::set_permissions(&recorder.tmux, fs::Permissions::from_mode(0o700)).unwrap();
-        recorder
-    }
-
-    fn n_calls(&self) -> usize {
-        let calls = fs::read_to_string(&self.calls).unwrap_or_default();
-        calls.lines().count()
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Effort;
 use super::figures::{Table, heading, ms, verdict};
+use super::support::{pid, resident};
 use super::task::{self, Orders};
 use super::usage;
 use super::watcher::{Watcher, Who};
@@ -127,7 +128,7 @@ pub(crate) fn measure(
             let [watcher_cpu, clients, server] =
                 [0, 1, 2].map(|n| ms(after[n].saturating_sub(before[n])) / seconds);
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-            let resident = usage::resident_kb(watcher.pid()) as f64 / 1024.0;
+            let resident = resident(pid(watcher.pid().into())).unwrap() as f64 / 1024.0;
             Cost {
                 watcher: watcher_cpu,
                 clients,

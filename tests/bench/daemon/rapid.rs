@@ -141,18 +141,7 @@ impl Stage<'_> {
     }
 
     fn launch(&self, name: &str, command: &str) -> String {
-        let output = self
-            .world
-            .program(env!("CARGO_BIN_EXE_tmux-task"))
-            .args(["--session", SESSION, "run", name, "--", command])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let said = String::from_utf8(output.stdout).unwrap();
-        let window = said
-            .lines()
-            .find_map(|line| line.strip_prefix("window_id="));
-        window.unwrap().to_owned()
+        self.world.run_in(SESSION, name, command)
     }
 }
 

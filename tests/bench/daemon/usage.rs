@@ -63,14 +63,6 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the resident memory of a process in kilobytes.
-pub(crate) fn resident_kb(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let words = line.unwrap().trim();
-    words.split(' ').next().unwrap().parse().unwrap()
-}
-
 fn stat(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default()
 }

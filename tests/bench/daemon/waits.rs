@@ -1,6 +1,5 @@
 //! How soon `wait --exit` returns after the end of a task, with a short and with a long history.
 
-use std::fs::File;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -26,20 +25,17 @@ pub(crate) fn run(effort: Effort) {
     heading("From the end of a task to the end of `wait --exit`, in milliseconds");
     let mut table = Table::new("lines|n|p50|p95|max");
     let world = long_history();
-    let gate = world.path("gate");
-    let made = world.program("mkfifo").arg(&gate).status().unwrap();
-    assert!(made.success());
+    let gate = world.gate("gate");
     for lines in LINES {
-        let line = format!("seq {lines}; cat {}", gate.display());
+        let line = format!("seq {lines}; {gate}");
         let mut took: Vec<Duration> = (0..effort.pick(10, 40))
             .map(|_| {
                 task(&world, &["run", "task", "--", &line]);
                 task(&world, &["wait", "task", "--idle", "500ms"]);
-                let opened = File::options().write(true).open(&gate).unwrap();
                 let mut wait = start(&mut command(&world, &["wait", "task", "--exit"]));
                 while !has_wait(&world) {}
                 let ended = Instant::now();
-                drop(opened);
+                gate.open();
                 assert!(wait.wait().unwrap().success());
                 ended.elapsed()
             })

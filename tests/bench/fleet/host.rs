@@ -12,6 +12,7 @@ use async_nats::{Client, ConnectOptions, HeaderMap};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Shared;
+use super::support::Dice;
 
 /// A recorded event.
 const RECORDS: &str = include_str!("../../fixtures/wire/v1/event.jsonl");
@@ -22,21 +23,9 @@ const UNDER_WAY: usize = 64;
 
 const HEARTBEAT: Duration = Duration::from_secs(20);
 
-/// A random number, by a seed: the same run makes the same records.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// Above 0, at most 1.
-    fn share(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
-    }
+/// A random number above 0, at most 1: the same run makes the same records.
+fn share(dice: &mut Dice) -> f64 {
+    (dice.below(1 << 31) + 1) as f64 / (1u64 << 31) as f64
 }
 
 pub(crate) fn run_all(url: &str, shared: &Arc<Shared>) {
@@ -60,7 +49,7 @@ struct Host {
     shared: Arc<Shared>,
     client: Client,
     context: Context,
-    random: Random,
+    dice: Dice,
     /// Records that the broker has not confirmed.
     waiting: VecDeque<Record>,
     last: u64,
@@ -70,19 +59,15 @@ struct Host {
 
 impl Host {
     async fn new(n: usize, url: &str, shared: Arc<Shared>) -> Self {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ (n as u64 + 1));
-        random.next();
+        let mut dice = Dice::new(1, n as u64);
         // They do not all start at once either.
-        sleep(Duration::from_secs_f64(random.share() * 5.0)).await;
+        sleep(Duration::from_secs_f64(share(&mut dice) * 5.0)).await;
         let client = ConnectOptions::new()
             .client_capacity(256)
             .reconnect_delay_callback(move |attempts| {
                 let longest = (0.1 * 2f64.powi(attempts.min(20) as i32)).min(30.0);
-                let mut random = Random((n as u64 + 1) << 20 | (attempts as u64 + 1));
-                for _ in 0..4 {
-                    random.next();
-                }
-                Duration::from_secs_f64(longest * (0.5 + random.share() / 2.0))
+                let mut dice = Dice::new(attempts as u64 + 1, n as u64);
+                Duration::from_secs_f64(longest * (0.5 + share(&mut dice) / 2.0))
             })
             .connect(url)
             .await
@@ -93,7 +78,7 @@ impl Host {
             shared,
             client,
             context,
-            random,
+            dice,
             waiting: VecDeque::new(),
             last: 0,
             next_at: Instant::now(),
@@ -133,7 +118,7 @@ impl Host {
 
     fn pause(&mut self) -> Duration {
         let mean = self.shared.size.hosts as f64 / self.shared.size.rate as f64;
-        Duration::from_secs_f64(-self.random.share().ln() * mean)
+        Duration::from_secs_f64(-share(&mut self.dice).ln() * mean)
     }
 
     /// Makes the records that are due.
@@ -164,7 +149,8 @@ impl Host {
                 confirmation.await.ok()?;
                 self.waiting.pop_front();
             }
-            let task = self.random.next() as usize % self.shared.size.tasks.max(1);
+            let n_tasks = self.shared.size.tasks.max(1) as u64;
+            let task = self.dice.below(n_tasks) as usize;
             self.put_state(task).await;
         }
         Some(())

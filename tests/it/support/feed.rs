@@ -1,8 +1,53 @@
 //! Records as tests read them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::parse_lines;
+
+/// Appends `n` notices of so many letters to a feed. Returns the number of the last record.
+pub(crate) fn append_notices(feed: &Path, n: u64, letters: usize) -> u64 {
+    let records = parse_lines(&fs::read_to_string(feed).unwrap());
+    append_behind(records.last().unwrap(), feed, n, letters)
+}
+
+fn append_behind(last: &Value, feed: &Path, n: u64, letters: usize) -> u64 {
+    let mut seq = last["seq"].as_u64().unwrap();
+    let mut notice = json!({
+        "v": 1, "seq": seq, "epoch": last["epoch"], "time": last["time"],
+        "sessionName": last["sessionName"], "kind": "notice", "level": "info",
+        "text": "x".repeat(letters), "events": [], "owner": null,
+    });
+    let file = File::options().append(true).create(true).open(feed);
+    let mut file = BufWriter::new(file.unwrap());
+    for _ in 0..n {
+        seq += 1;
+        notice["seq"] = seq.into();
+        writeln!(file, "{notice}").unwrap();
+    }
+    file.into_inner().unwrap();
+    seq
+}
+
+/// Makes a feed 100 MiB long by such notices, in sixteen closed segments as a daemon makes them.
+/// Returns the number of the last record.
+pub(crate) fn lengthen(feed: &Path, letters: u64) -> u64 {
+    let records = parse_lines(&fs::read_to_string(feed).unwrap());
+    let mut last = records.last().unwrap().clone();
+    let mut first = 1;
+    for _ in 0..16 {
+        let n = (100 << 20) / 16 / (letters + 190);
+        let seq = append_behind(&last, feed, n, usize::try_from(letters).unwrap());
+        fs::rename(feed, feed.with_file_name(format!("feed-{first:016}.jsonl"))).unwrap();
+        (first, last["seq"]) = (seq + 1, seq.into());
+    }
+    File::create(feed).unwrap();
+    first - 1
+}
 
 /// The events among the records.
 pub(crate) fn events(records: &[Value]) -> Vec<&Value> {

@@ -33,15 +33,15 @@ pub(crate) use broker::Broker;
 pub(crate) use conversation::{confirm, content_of, is_message, message};
 pub(crate) use far::{Far, Place, machines, machines_in};
 pub(crate) use feed::{
-    all_told, check_feed, content, deliveries, event, events, events_of, has_event, names, show,
-    story, texts,
+    all_told, append_notices, check_feed, content, deliveries, event, events, events_of, has_event,
+    lengthen, names, show, story, texts,
 };
 #[cfg(feature = "fleet")]
 pub(crate) use fleet_host::{FleetHosts, exited};
 #[cfg(feature = "webhook")]
 pub(crate) use http_server::HttpServer;
 pub(crate) use run::{Output, Running, begins, has, lacks};
-pub(crate) use short::{argv, has_fields, rows, set_mode, sorted, without_ids};
+pub(crate) use short::{argv, has_fields, is_installed, rows, set_mode, sorted, without_ids};
 
 /// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);

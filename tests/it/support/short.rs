@@ -67,6 +67,12 @@ pub(crate) fn has_fields(value: &Value, names: &str, expected: Value) {
     assert_eq!(found, expected, "{value}");
 }
 
+/// Whether there is such a program.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
 pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 
 use super::*;
+use crate::socket::ask;
 
 #[test]
 fn a_client_that_leaves_leaves_nothing_behind() {
@@ -50,16 +51,10 @@ fn two_hundred_waits_at_once_share_a_pane_and_all_end() {
     let world = World::new();
     let (window, go_on) = steps(&world, "api", &["true", "seq 2000; echo READY"]);
     let request = json!({"op": "wait", "task": window, "conditions": [{"text": "READY"}]});
-    let mut waiting: Vec<UnixStream> = (0..200)
-        .map(|_| {
-            let mut asker = UnixStream::connect(world.socket()).unwrap();
-            asker.write_all(format!("{request}\n").as_bytes()).unwrap();
-            asker
-        })
-        .collect();
+    let waiting: Vec<_> = (0..200).map(|_| ask(&world, &request)).collect();
     world.until_waits(200);
     go_on();
-    for asker in &mut waiting {
+    for asker in &waiting {
         let mut answer = String::new();
         BufReader::new(asker).read_line(&mut answer).unwrap();
         assert!(answer.contains("\"matched\""), "{answer}");
