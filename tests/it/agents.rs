@@ -613,6 +613,14 @@ const OPENCODE: &str = include_str!("../fixtures/agents/opencode.mjs");
 
 const OPENCODE_2: &str = include_str!("../fixtures/agents/opencode2.mjs");
 
+/// A world with a daemon, and the program on `PATH`.
+fn with_program() -> World {
+    let mut world = World::new();
+    world.prepend_path(World::program().parent().unwrap());
+    world.daemon();
+    world
+}
+
 /// A client with the plugin, which has these messages, and what it says until its shells' environment.
 fn opencode(world: &World, stored: &[&str]) -> (Running, Vec<Value>) {
     opencode_of(world, OPENCODE, stored)
@@ -646,9 +654,7 @@ fn with_hook(world: &World, hook: &str, script: &str, args: &[&str]) -> Running 
 
 #[test]
 fn the_plugin_of_opencode_delivers_once() {
-    let mut world = World::new();
-    world.prepend_path(World::program().parent().unwrap());
-    world.daemon();
+    let world = with_program();
     let (mut client, said) = opencode(&world, &[]);
     let env = json!({"TMUX_TASK_OWNER": "opencode:ses_1"});
     assert_eq!(said.last().unwrap()["env"], env);
@@ -679,9 +685,7 @@ fn the_plugin_of_opencode_delivers_once() {
 
 #[test]
 fn the_plugin_of_opencode_2_gives_each_message_an_id_once() {
-    let mut world = World::new();
-    world.prepend_path(World::program().parent().unwrap());
-    world.daemon();
+    let world = with_program();
     let (mut client, said) = opencode_of(&world, OPENCODE_2, &[]);
     // Whose a shell is follows from the call that it belongs to.
     let of = |id: &str| json!({"TMUX_TASK_OWNER": format!("opencode:{id}")});
@@ -735,9 +739,7 @@ fn copilot(world: &World, stored: &[&str]) -> Running {
 
 #[test]
 fn the_extension_of_copilot_delivers_once() {
-    let mut world = World::new();
-    world.prepend_path(World::program().parent().unwrap());
-    world.daemon();
+    let world = with_program();
     let text = |said: &Value| said["text"].as_str().unwrap().to_owned();
     // Of what happened before it followed, it asks first whether it is there.
     let sent = |client: &Running| {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::notices::Desk;
-use crate::support::{World, events_of};
+use crate::support::{World, begins, events_of};
 
 /// A world whose daemon displays on this desktop.
 fn world_of(desk: &Desk) -> World {
@@ -60,6 +60,14 @@ fn a_failure_a_question_and_a_bell_each_make_one_notification() {
             "tests rang the bell\nall passed\nSee: tmux-task logs tests -s work",
         ]
     );
+    // Only the bell is of low urgency.
+    for notice in desk.history() {
+        assert_eq!(notice["appname"]["data"], "tmux-task");
+        let (summary, message) = (&notice["summary"]["data"], &notice["message"]["data"]);
+        let is_low = summary == "tests rang the bell";
+        let urgency = if is_low { "LOW " } else { "NORMAL " };
+        begins(message.as_str().unwrap(), urgency);
+    }
 }
 
 #[test]

@@ -11,15 +11,22 @@ use crate::support::{
     Broker, FleetHosts, Output, World, blocks, confirm, content_of, event, has, lacks, message,
 };
 
-/// A laptop, a host with a task that runs, and their broker.
-pub(crate) fn fleet(allow: &str) -> (World, World, Broker) {
+/// A laptop, a host that allows this, and their broker.
+pub(crate) fn fleet_of(allow: &str) -> (World, World, Broker) {
     let (near, far) = (World::new(), World::new());
     let broker = Broker::start(&near);
     near.join_fleet(&broker.url(), "laptop", "");
     let allow = format!("allow = [{allow}]\n");
     far.join_fleet(&broker.url(), "gpu1", &allow);
-    far.run("one", "read -rp 'Go? ' x; echo got-$x; sleep 1000");
     (near, far, broker)
+}
+
+/// The same with a task that runs there.
+pub(crate) fn fleet(allow: &str) -> (World, World, Broker) {
+    let fleet = fleet_of(allow);
+    let line = "read -rp 'Go? ' x; echo got-$x; sleep 1000";
+    fleet.1.run("one", line);
+    fleet
 }
 
 fn on_gpu1(near: &World, args: &[&str]) -> Output {
@@ -160,10 +167,7 @@ fn a_host_that_is_not_there_answers_at_once_and_a_name_of_none_says_so() {
 
 #[test]
 fn the_first_command_to_a_machine_of_a_fresh_broker_works() {
-    let (near, far) = (World::new(), World::new());
-    let broker = Broker::start(&near);
-    near.join_fleet(&broker.url(), "laptop", "");
-    far.join_fleet(&broker.url(), "gpu1", "allow = ['run']\n");
+    let (near, far, _broker) = fleet_of("'run'");
     far.task(["daemon", "--detach"]).ok();
     on_gpu1(&near, &["run", "one", "--", "sleep 1000"]).ok();
 }

@@ -8,17 +8,14 @@ use std::process::Command;
 use regex::Regex;
 use serde_json::{Value, json};
 
+use crate::fleet_hosts::fleet_of;
 use crate::support::{
     Broker, FleetHosts, Running, World, confirm, content_of, has_fields, message,
 };
 
 /// The conversations' machine, a host, and their broker.
 fn fleet() -> (World, World, Broker) {
-    let (near, far) = (World::new(), World::new());
-    let broker = Broker::start(&near);
-    near.join_fleet(&broker.url(), "laptop", "");
-    far.join_fleet(&broker.url(), "gpu1", "");
-    (near, far, broker)
+    fleet_of("")
 }
 
 fn run(world: &mut World, id: &str, name: &str, line: &str) {

@@ -3,14 +3,13 @@
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
     Output, Running, SESSION, World, argv, begins, confirm, content_of, event, has, is_message,
-    lacks, message, pid, this_machine,
+    keygen, lacks, message, pid, this_machine,
 };
 
 /// What the near side calls it.
@@ -35,26 +34,16 @@ impl Machines {
         // sshd wants it if root starts it.
         drop(fs::create_dir_all("/run/sshd"));
         for key in [far.path("hostkey"), ssh.join("id")] {
-            let mut keygen = Command::new("ssh-keygen");
-            keygen
-                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
-                .arg(key);
-            Output::of(keygen).ok();
+            keygen(&key);
         }
         fs::copy(ssh.join("id.pub"), far.path("authorized")).unwrap();
         let host_key = fs::read_to_string(far.path("hostkey.pub")).unwrap();
         fs::write(ssh.join("known"), format!("{HOST} {host_key}")).unwrap();
         let bin = far.path("bin");
         fs::create_dir(&bin).unwrap();
-        let environment = Output::of(far.command("env")).ok().to_owned();
-        let exports: String = environment
-            .lines()
-            .filter(|line| !line.starts_with("TERM="))
-            .map(|line| format!("export '{line}'\n"))
-            .collect();
-        let bin = bin.display();
+        let (exports, bin) = (far.exports(), bin.display());
         let login = format!(
-            "#!/bin/sh\n{exports}PATH={bin}:$PATH\ncd\nexec {shell} -c \"$SSH_ORIGINAL_COMMAND\"\n"
+            "#!/bin/sh\n{exports}unset TERM\nPATH={bin}:$PATH\ncd\nexec {shell} -c \"$SSH_ORIGINAL_COMMAND\"\n"
         );
         let login = far.script("login", &login).display().to_string();
         let folder = far.path("").display().to_string();

@@ -77,12 +77,21 @@ pub(crate) fn machines_in<const N: usize>(
     far
 }
 
-fn keygen(path: &Path) {
+pub(crate) fn keygen(path: &Path) {
     let mut command = Command::new("ssh-keygen");
     command
         .args(["-q", "-t", "ed25519", "-N", "", "-f"])
         .arg(path);
     Output::of(command).ok();
+}
+
+impl World {
+    /// The lines of a shell that set this world's environment.
+    pub(crate) fn exports(&self) -> String {
+        let variables = self.env.iter();
+        let line = |(name, value): &(String, String)| format!("export {name}='{value}'\n");
+        variables.map(line).collect()
+    }
 }
 
 impl Far {
@@ -91,18 +100,9 @@ impl Far {
         let file = |end: &str| folder.join(format!("{name}.{end}"));
         keygen(&file("hostkey"));
         // What a login there finds: the far world's environment, and nothing of the near one.
-        let mut lines = String::from("#!/bin/sh\n");
-        for (variable, value) in world.command("true").get_envs() {
-            if let Some(value) = value {
-                let value = value.to_str().unwrap().replace('\'', "'\\''");
-                lines.push_str(&format!(
-                    "export {}='{value}'\n",
-                    variable.to_str().unwrap()
-                ));
-            }
-        }
-        lines.push_str("exec sh -c \"$SSH_ORIGINAL_COMMAND\"\n");
-        let login = world.script("login", &lines);
+        let exports = world.exports();
+        let line = format!("#!/bin/sh\n{exports}exec sh -c \"$SSH_ORIGINAL_COMMAND\"\n");
+        let login = world.script("login", &line);
         // sshd wants this folder where it runs as root.
         if rustix::process::geteuid().is_root() {
             fs::create_dir_all("/run/sshd").unwrap();

@@ -31,7 +31,7 @@ use tempfile::TempDir;
 #[cfg(feature = "fleet")]
 pub(crate) use broker::Broker;
 pub(crate) use conversation::{confirm, content_of, is_message, message};
-pub(crate) use far::{Far, Place, machines, machines_in};
+pub(crate) use far::{Far, Place, keygen, machines, machines_in};
 pub(crate) use feed::{
     all_told, append_notices, check_feed, content, deliveries, event, events, events_of, has_event,
     lengthen, names, show, story, texts,
