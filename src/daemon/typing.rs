@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::session_link::SessionLink;
 use crate::clock;
-use crate::model::{
-    AnswerBy, Error, Millis, ReadCall, Stop, Task, TtyEvidence, TtyUse, is_same_except_signs,
-};
+use crate::model::*;
 use crate::process;
 use crate::rules::wire::{ExplainedState, Explanation, SecretText, SendRequest, TypedInput};
 use crate::session::Typing;

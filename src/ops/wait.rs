@@ -21,10 +21,7 @@ use super::logs::present_log;
 use super::run::StartedRun;
 use super::session::{LostDaemons, TaskSession};
 use crate::config::{HttpUrl, Ready};
-use crate::model::{
-    Condition, Error, ErrorKind, PortHolder, Task, WaitOutcome, WaitResult, limit_words,
-    whole_millis,
-};
+use crate::model::*;
 use crate::process;
 use crate::rules::restarts::{AfterEnd, after_end, gave_up};
 use crate::rules::wire::{LaunchedRun, LogRequest, Request, WaitRequest};

@@ -17,9 +17,7 @@ use super::look_schedule::{Due, LookResult, Reporting};
 use super::pane_reads::{read_ended_run, read_last_output};
 use super::promise::Resolver;
 use super::state::{Cx, SAVE_WITHIN, State};
-use crate::model::{
-    Body, Difference, Error, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId,
-};
+use crate::model::*;
 use crate::rules::engine::EngineEffect;
 use crate::rules::wait::Wait;
 

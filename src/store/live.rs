@@ -10,10 +10,7 @@ use super::stream::{CHANGES_KEPT, FeedBeginning, FeedChange, Subscription, TaskC
 use crate::clock;
 use crate::config::FeedConfig;
 use crate::model::{Context, Error, Millis, Seq};
-use crate::rules::wire::{
-    After, ConsumeRequest, ConsumerList, Filter, LiveRecord, MessageReaders, ReaderStart,
-    SINK_PREFIX, StoredUse, TaskBoard,
-};
+use crate::rules::wire::*;
 use crate::store::feed::{Ages, FeedEnd, FeedFiles, Journal, PendingEvents, Segment};
 
 #[derive(Debug)]

@@ -14,10 +14,7 @@ use crate::clock;
 use crate::config::FeedConfig;
 use crate::files;
 use crate::model::{Error, ErrorKind, FEED_VERSION, Millis, Seq, WindowId};
-use crate::rules::wire::{
-    ConsumerAudience, ConsumerList, Filter, LastRecords, LiveRecord, LsTask, ReaderStart, Response,
-    StoredUse, TaskBoard,
-};
+use crate::rules::wire::*;
 use crate::store::feed::{self, Ages, FeedEnd, FeedFiles, FeedLine, Reader, Sequence};
 
 /// A notification for readers. One that falls behind skips to the newest: records are on the disk.

@@ -105,11 +105,12 @@ case $tmux_task_hang_up in ?*) builtin trap - HUP ;; esac
 # the shell's limit of file locks: Linux keeps that and does not use it. When the shell's present command
 # has ended, this trap runs the line's trap for the stop signal, which may end the shell, but not go on
 # with the line: `break` leaves a loop of ours, and `return` a file. Then it waits for the daemon's hangup,
-# and ends with the code of the command; that it waits is seen by its catching `SIGSTKFLT`. bash runs a
+# and ends with the code of the command; that it waits is seen by its catching `SIGSTKFLT`, and that it is
+# past the line's commands by its catching `SIGURG`. bash runs a
 # trap between commands: a hangup that comes just before `read` begins to wait is noticed only when that
 # ends, hence the short pauses; while it opens a file, a signal would be an error. `wait` returns 158 for
 # this signal, and 128 more than its number for the stop signal. After an hour the shell ends by itself.
-builtin trap '{ tmux_task_code=$?; builtin set +xv +o posix; } 2>/dev/null
+builtin trap '{ tmux_task_code=$?; builtin trap : URG; builtin set +xv +o posix; } 2>/dev/null
     { tmux_task_stop=$(builtin ulimit -Sx) && builtin [ "$tmux_task_stop" -lt 32 ]; } 2>/dev/null || tmux_task_stop=15
     builtin [ $tmux_task_code -ne 158 ] || tmux_task_code=$((128 + tmux_task_stop))
     builtin eval "tmux_task_trap=($(builtin trap -p $tmux_task_stop))"

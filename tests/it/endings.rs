@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::ports::free_port;
 use crate::support::{
     Output, Running, World, begins, content, deliveries, event, events, events_of, has, has_ended,
-    lacks, pid, set_mode, texts, window_of,
+    lacks, pid, repeated, set_mode, texts, window_of,
 };
 
 /// A server that stops when its gate is opened: PORT GATE.
@@ -154,6 +154,16 @@ fn check_states(world: &World, expected: &[(&str, &str)]) {
 fn logs(world: &World, name: &str, run: u32) -> String {
     let run = run.to_string();
     world.task(["logs", name, "--run", &run]).ok().to_owned()
+}
+
+#[test]
+fn a_run_is_ended_also_while_its_command_begins() {
+    let world = World::new();
+    // bash gets the signal before, while or after it executes a program.
+    for n in 0..repeated(30) {
+        world.run("api", ["sleep 1000", "exec sleep 1000"][(n % 2) as usize]);
+        world.call("kill api --grace 10m").ok();
+    }
 }
 
 #[test]

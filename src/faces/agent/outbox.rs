@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{
-    Event, EventType, FollowUpOptions, Level, Message, Millis, Seq, quote_where_needed,
-};
+use crate::model::*;
 
 /// The first line of every message.
 const HEADER: &str = "[tmux-task notification]";

@@ -11,9 +11,7 @@ use crate::client::refusal_in;
 use crate::clock;
 use crate::config::read_time;
 use crate::faces::agent::read_lines;
-use crate::model::{
-    Body, Error, ErrorKind, EventType, Kind, Millis, Record, Seq, rfc3339, whole_millis,
-};
+use crate::model::*;
 use crate::ops::{self, LineHead, StoredLine, StoredRecords, TaskSession, number, task_names};
 use crate::rules::route;
 use crate::rules::wire::{

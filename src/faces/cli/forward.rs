@@ -19,9 +19,7 @@ use super::run::Run;
 use super::send::Send;
 use super::{output, usage};
 use crate::client::hosts::{FarProcess, Host, install};
-use crate::model::{
-    Backoff, Error, ErrorKind, FarAnswer, FarCall, FarCaller, FarStdin, whole_millis,
-};
+use crate::model::*;
 use crate::ops::{
     Caller, SessionChoice, WaitArguments, lookup, misses_nothing, note_host, session_words,
 };

@@ -17,9 +17,7 @@ use super::output::{self, Json};
 use super::wait::{self, FollowRun};
 use crate::client::DaemonClient;
 use crate::config::GivenSettings;
-use crate::model::{
-    Error, ErrorKind, Launch, PortHolder, ReplacedRun, Replaces, Slot, TaskSpec, WindowId, text,
-};
+use crate::model::*;
 use crate::ops::{self, Adapter, Caller, StartedRun, TaskSession, task_names};
 use crate::tmux::{check_name, exec_task};
 

@@ -15,10 +15,7 @@ use crate::clock;
 use crate::model::{Error, ErrorKind, Millis, StopChoice, port_words, rfc3339, text};
 use crate::ops::{self, Events, FeedEvent, SearchArguments, TaskSession, one_or_more, seconds};
 use crate::rules::route;
-use crate::rules::wire::{
-    After, EndedTask, LogRequest, LsTask, LsView, SearchResult, SendRequest, TaskLog,
-    TaskStateName, TypedInput,
-};
+use crate::rules::wire::*;
 
 const MOST_TASKS: usize = 100;
 

@@ -33,12 +33,13 @@ pub(super) const HOLD: Signal = Signal::CONT;
 
 const STKFLT: u8 = 16;
 const TSTP: u8 = 20;
+const URG: u8 = 23;
 const PWR: u8 = 30;
 
 impl SignalMasks {
     /// What our launcher's shell catches while it waits.
     #[cfg(any(test, not(linux)))]
-    pub(super) const OF_LAUNCHER: u64 = 1 << (PWR - 1) | 1 << (STKFLT - 1);
+    pub(super) const OF_LAUNCHER: u64 = 1 << (PWR - 1) | 1 << (STKFLT - 1) | 1 << (URG - 1);
 
     pub(super) fn has(mask: u64, signal: u8) -> bool {
         signal
@@ -56,6 +57,11 @@ impl SignalMasks {
     /// Whether it is our launcher's shell, which waits at `SIGPWR` until everything else has ended.
     pub(super) fn is_launcher(&self, name: &str) -> bool {
         name == "bash" && Self::has(self.caught, PWR)
+    }
+
+    /// Whether our launcher's shell runs no command of the line any more, but a trap, or waits.
+    pub(super) fn is_ending(&self) -> bool {
+        Self::has(self.caught, URG)
     }
 
     /// Whether our launcher's shell waits for the hangup that ends it.

@@ -133,7 +133,9 @@ impl Worker {
             }
             if run.look_again_at.is_some_and(|at| at <= now) {
                 // Not the table of this step: it may be from before the signal.
-                run.hang_up_shells(&self.strangers.table(now));
+                let all = self.strangers.table(now);
+                run.hang_up_shells(&all);
+                run.ask_what_has_begun(&all, now);
             }
             if run.is_over(now) {
                 ended.push(*window);
@@ -210,6 +212,8 @@ struct Member {
     stage: Stage,
     /// Whether it may not be signalled.
     is_anothers: bool,
+    /// Whether it was a copy of our launcher's shell when it got the signal, about to execute a program.
+    is_copy: bool,
     role: Role,
 }
 
@@ -458,6 +462,7 @@ impl Run {
                     member.stage = Stage::Asked;
                     table::note_stop_signal(*pid, signal);
                     member.send(HOLD);
+                    self.look_again_at = Some(Instant::now() + LOOK_AGAIN_AFTER);
                 }
                 Role::Shell => continue,
                 Role::Plain if parent_only && has_parents && !is_parent(*pid, member) => continue,
@@ -497,6 +502,44 @@ impl Run {
             }
         }
         self.advance(Stage::Signalled, Stage::Asked);
+    }
+
+    /// Asks what the line began at the moment at which our launcher's shell was told to wait. bash waits when
+    /// that has ended, and a copy of it has caught the signal for a program that it was about to execute.
+    fn ask_what_has_begun(&mut self, all: &[ProcessRow], now: Instant) {
+        let leader = self.order.leader;
+        let Some(shell) = self.members.get_mut(&leader) else {
+            return;
+        };
+        // What the table shows was there before this.
+        let masks = table::masks(leader, &shell.name);
+        if masks.is_ending() || self.give_up_at.is_some() || self.order.is_asked {
+            return;
+        }
+        match (shell.role == Role::Launcher, masks.is_launcher(&shell.name)) {
+            (true, true) => {}
+            // Another program took its place.
+            (true, false) => (shell.role, shell.stage) = (Role::Plain, Stage::Unasked),
+            // It was reading the profile.
+            (false, true) => (shell.role, shell.stage) = (Role::Launcher, Stage::Unasked),
+            (false, false) => return,
+        }
+        self.look_again_at = Some(now + LOOK_AGAIN_AFTER);
+        let line = stat::command_line(leader);
+        let known: Vec<u32> = self.members.keys().copied().collect();
+        self.discover(all);
+        for (pid, member) in &mut self.members {
+            let is_new = !known.contains(pid);
+            let has_begun = is_new
+                || member.stage == Stage::Late
+                || member.is_copy && stat::command_line(*pid) != line;
+            if member.parent == leader && has_begun {
+                member.stage = Stage::Unasked;
+            } else if is_new {
+                member.stage = Stage::Late;
+            }
+        }
+        self.ask(all);
     }
 
     /// Ends the leader, which has waited for the others.
@@ -559,6 +602,7 @@ impl Member {
             parent: row.parent,
             stage: Stage::Unasked,
             is_anothers: false,
+            is_copy: false,
             role: Role::Plain,
         })
     }
@@ -575,8 +619,8 @@ impl Member {
     fn stop(&mut self, pid: u32, signal: u8, stop: Signal, line: Option<&[u8]>) {
         // Before the signal: many programs ignore it from then on, while they stop.
         let masks = table::masks(pid, &self.name);
-        let is_subshell = || line.is_some() && stat::command_line(pid).as_deref() == line;
-        let is_over = SignalMasks::has(masks.ignored, signal) && is_subshell();
+        self.is_copy = line.is_some() && stat::command_line(pid).as_deref() == line;
+        let is_over = SignalMasks::has(masks.ignored, signal) && self.is_copy;
         self.send(if is_over { Signal::KILL } else { stop });
         self.stage = Stage::Signalled;
         if masks.is_deaf_shell(signal) {

@@ -5,9 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{
-    Event, EventKind, Exit, Life, Ordered as _, ReplacedBy, Snapshot, Task, WindowId,
-};
+use crate::model::*;
 
 /// Returns the events between two looks at the same session, in the order in which they are
 /// reported: tasks by window, within a task by run, disappearances last.

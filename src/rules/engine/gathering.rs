@@ -2,9 +2,7 @@
 
 use std::time::Instant;
 
-use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, EventType, Seq, ShellDelivery, WaitOutcome, WindowId,
-};
+use crate::model::*;
 use crate::rules::prompt::UserRules;
 use crate::rules::route::{Reach, reach, route};
 

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{
-    Exit, GoneReason, Millis, PaneId, Screen, SessionLife, Signal, TaskSettings, WindowId,
-};
+use crate::model::*;
 
 /// Everything that one atomic look returned of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]

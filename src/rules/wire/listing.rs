@@ -7,9 +7,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{
-    Millis, NextRestart, SESSION_CHARS, Snapshot, Task, WindowId, shown_by_wire_name, text,
-};
+use crate::model::*;
 
 /// A task in the output of `ls --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
