@@ -27,8 +27,8 @@ use crate::process;
 use crate::rules::wire::Response;
 use crate::tmux::TmuxError;
 
-/// How often they are checked. A command that has started a daemon waits longer for its socket.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
+/// How often they are checked. A command that has started a daemon waits twice as long for its socket.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Locks {
