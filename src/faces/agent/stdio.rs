@@ -167,7 +167,7 @@ impl Lanes {
                     None => Ok(Ended::Replaced),
                 }
             };
-            // Where nothing can be printed, the adapter has gone, and that is noticed with_tasks.
+            // Where nothing can be printed, the adapter has gone, and that is noticed elsewhere.
             drop(match following.await {
                 Ok(Ended::Left | Ended::Woke) => Ok(()),
                 Ok(Ended::Replaced) => say(&Reply::Replaced { to }),

@@ -84,7 +84,7 @@ pub(super) struct AgentServe {
     /// A conversation to follow from the start; may be given more than once
     #[arg(long, value_name = "ID")]
     id: Vec<String>,
-    /// Follow also the conversations that have pending follow-ups and that no process follows
+    /// Follow also the conversations that have pending follow-ups or tasks and that no process follows
     #[arg(long)]
     adopt: bool,
 }

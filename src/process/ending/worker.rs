@@ -33,8 +33,8 @@ const LEADER_PAUSE: Duration = Duration::from_millis(1);
 const LEADER_SOON: Duration = Duration::from_millis(100);
 const LEADER_PAUSE_LATER: Duration = Duration::from_millis(50);
 
-/// When an interactive shell that was hung up, and is still there, is hung up once more: bash loses a
-/// hangup that comes while it goes to its prompt, as it does when the program that it waits for ends.
+/// When what is still there is looked at once more. bash loses a hangup that comes while it goes to its
+/// prompt, as it does when the program that it waits for ends; and see [`Run::ask_what_has_begun`].
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// How long a listed pid is taken for that of the same process: it is another's only when all other pids
@@ -195,7 +195,7 @@ struct Run {
     give_up_at: Option<Instant>,
     /// When those who wait are told for whom; `None` once they are.
     tell_at: Option<Instant>,
-    /// When shells that were asked are looked at once more; `None` while there is nothing to look at.
+    /// When those that were asked are looked at once more; `None` while there is nothing to look at.
     look_again_at: Option<Instant>,
     /// Since when only the leader is left, which has waited for the others.
     alone_since: Option<Instant>,
