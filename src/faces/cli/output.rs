@@ -5,6 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 
 use clap::Args;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::sync::oneshot;
 
 use crate::model::{Error, ErrorKind, FarCaller, text};
 
@@ -155,37 +159,48 @@ pub(crate) fn help(text: &str) -> u8 {
     }
 }
 
-/// Resolves when stdout is closed; never when it is not a pipe.
+/// Resolves when nobody reads stdout any more; never when it is a file.
 pub(crate) async fn stdout_closed() {
     closed(std::io::stdout().as_fd()).await;
 }
 
-/// Resolves when stderr is closed; never when it is not a pipe.
+/// Resolves when nobody reads stderr any more; never when it is a file.
 pub(crate) async fn stderr_closed() {
     closed(std::io::stderr().as_fd()).await;
 }
 
+/// The other end may be that of a pipe, or of a socket, as Node gives to its children: only the end of that counts,
+/// and not what comes from there. So this is a thread that polls for nothing else. It ends when the future is
+/// dropped: the stream is closed for its reader only when nobody here has it.
 async fn closed(stream: BorrowedFd<'_>) {
-    use tokio::io::Interest;
-    use tokio::net::unix::pipe;
-
-    // Unchecked: a check would make the stream non-blocking for all processes that share it.
-    let pipe = stream
-        .try_clone_to_owned()
-        .and_then(pipe::Sender::from_owned_fd_unchecked);
-    let Ok(pipe) = pipe else {
-        // A file: writing to it will fail if it is closed.
-        return std::future::pending().await;
+    let (sender, closed) = oneshot::channel();
+    let watch = || {
+        let watched = stream.try_clone_to_owned()?;
+        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
+        let watch = move || {
+            let ends = |file| PollFd::from_borrowed_fd(file, PollFlags::empty());
+            let mut polled = [ends(watched.as_fd()), ends(stopped.as_fd())];
+            while poll(&mut polled, None) == Err(Errno::INTR) {}
+            sender.send(()).ok();
+        };
+        let thread = std::thread::Builder::new().name("reader-watch".to_owned());
+        thread.spawn(watch)?;
+        Ok::<_, io::Error>(stop)
     };
-    match pipe.ready(Interest::ERROR).await {
-        Ok(_) => {}
-        Err(_) => std::future::pending().await,
+    let stop = watch();
+    if stop.is_err() || closed.await.is_err() {
+        std::future::pending().await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
     use clap::Parser;
+    use tokio::time::timeout;
 
     use super::*;
     use crate::faces::cli::args::Cli;
@@ -212,5 +227,23 @@ mod tests {
             "`tmux-task -L other -s 'it'\\''s' ls` or `env -u TMUX tmux-task -L other \
              -s 'it'\\''s' run NAME`; see tmux-task.toml"
         );
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_closed_when_its_reader_is_gone() {
+        let (pipe, reader) = rustix::pipe::pipe()
+            .map(|(reader, pipe)| (pipe, reader))
+            .unwrap();
+        drop(reader);
+        closed(pipe.as_fd()).await;
+        let (socket, mut peer) = UnixStream::pair().unwrap();
+        // What comes from the other side is not its end.
+        peer.write_all(b"hello").unwrap();
+        let short = Duration::from_millis(20);
+        assert!(timeout(short, closed(socket.as_fd())).await.is_err());
+        drop(peer);
+        closed(socket.as_fd()).await;
+        let file = File::open("/dev/null").unwrap();
+        assert!(timeout(short, closed(file.as_fd())).await.is_err());
     }
 }
