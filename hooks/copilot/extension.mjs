@@ -59,7 +59,7 @@ class Follower {
         this.retry = FIRST_RETRY
         break
       case "message":
-        this.deliver(reply.id, reply.message.content, reply.isNew)
+        this.deliver(reply)
         break
       case "replaced":
         this.isReplaced = true
@@ -73,7 +73,7 @@ class Follower {
     }
   }
 
-  async deliver(id, text, isNew) {
+  async deliver({ id, message: { content: text }, options, isNew }) {
     if (this.underWay?.id === id) return
     // By its last line the message is recognized.
     const message = { id, mark: `(tmux-task ${id})` }
@@ -83,7 +83,7 @@ class Follower {
         // It may have arrived before Copilot, this process or the follower ended.
         if (!isNew && (await this.has(message))) return this.received(message)
         if (isNew || !(await this.isQueued(message))) {
-          await session.send({ prompt: `${text}\n${message.mark}`, mode: "enqueue" })
+          await session.send({ prompt: `${text}\n${message.mark}`, mode: options.deliverAs === "steer" ? "immediate" : "enqueue" })
         }
         message.isGiven = true
         return

@@ -26,6 +26,9 @@ const STORED_WITHIN = 5000
 // conversation before looking for it, in milliseconds. It does so when the present turn has ended.
 const MOVED_WITHIN = 60_000
 
+// How long to wait for the event that a turn of opencode 1 has ended before asking for it, in milliseconds.
+const TURN_WITHIN = 10_000
+
 // How often to look for it. The inbox is durable: what is not found was delivered unseen, or waits there.
 const MOST_LOOKS = 5
 
@@ -150,21 +153,22 @@ class Followers {
         this.followed.get(to)?.resolve()
         break
       case "message":
-        this.deliver(to, reply.id, reply.message.content, reply.isNew)
+        this.deliver(to, reply)
         break
       case "replaced":
       case "failed":
         // It is followed again when its shell is used here again.
         this.wanted.delete(to)
+        this.underWay.delete(to)
         this.followed.get(to)?.resolve()
         this.followed.delete(to)
         break
     }
   }
 
-  async deliver(to, id, text, isNew) {
+  async deliver(to, { id, message, options, isNew }) {
     if (this.underWay.get(to)?.id === id) return
-    const state = { id, text, isNew }
+    const state = { id, text: message.content, isNew, isSteer: options.deliverAs === "steer" }
     this.underWay.set(to, state)
     for (let wait = 500; this.underWay.get(to) === state; wait = Math.min(wait * 2, 60_000)) {
       try {
@@ -191,12 +195,25 @@ class OfVersion1 extends Followers {
   /** Resolves with whether opencode has the message. */
   async give(to, state) {
     const { id, text } = state
+    if (!state.isSteer) await this.turnEnd(to, state)
+    if (this.underWay.get(to) !== state) return false
     // It may have arrived before opencode or the follower ended.
     if ((!state.isNew || state.messageID) && (await this.has(to, id))) return true
     state.messageID ??= messageIdOf(id)
     const answer = await this.client.session.promptAsync({ path: { id: to }, body: { messageID: state.messageID, parts: [{ type: "text", text }] } })
     if (answer.error) throw new Error(JSON.stringify(answer.error))
     return await within(STORED_WITHIN, state.stored)
+  }
+
+  /** Resolves when the session works at nothing, or this message is not to be given any more. */
+  async turnEnd(to, state) {
+    while (this.underWay.get(to) === state) {
+      const ended = new Promise((resolve) => (state.turnEnded = resolve))
+      const answer = await this.client.session.status()
+      if (answer.error) throw new Error(JSON.stringify(answer.error))
+      if ((answer.data[to]?.type ?? "idle") === "idle") return
+      await within(TURN_WITHIN, ended)
+    }
   }
 
   async has(to, id) {
@@ -217,7 +234,7 @@ class OfVersion2 extends Followers {
       const metadata = { source: "tmux-task", id }
       const description = text.split("\n")[1] ?? text
       // opencode admits an id once, also after a restart.
-      await this.session.synthetic({ sessionID: to, id: state.messageID, text, description, metadata, delivery: "queue" })
+      await this.session.synthetic({ sessionID: to, id: state.messageID, text, description, metadata, delivery: state.isSteer ? "steer" : "queue" })
       state.isAdmitted = true
       if (!state.isNew) return true
     } else {
@@ -242,6 +259,7 @@ async function server({ client, directory }) {
       if (input.sessionID) await followers.nameOwner(input.sessionID, output.env)
     },
     event: async ({ event }) => {
+      if (event.type === "session.idle") followers.underWay.get(event.properties.sessionID)?.turnEnded?.()
       if (event.type === "message.updated") followers.stored(event.properties.info.sessionID, event.properties.info.id)
     },
   }

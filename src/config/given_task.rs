@@ -17,6 +17,12 @@ use super::value::{if_right, parse_duration, quotable, read_duration, read_time,
 use crate::model::*;
 use crate::rules::restarts::{self, DEFAULT_BACKOFF};
 
+const WAKES: [(&str, WakePolicy); 3] = [
+    ("always", WakePolicy::Always),
+    ("failed", WakePolicy::Failed),
+    ("never", WakePolicy::Never),
+];
+
 // How the runs of a task are treated, as options.
 #[derive(Debug, Args)]
 pub(crate) struct GivenSettings {
@@ -56,6 +62,14 @@ pub(crate) struct GivenSettings {
     /// wait, in the order in which they came
     #[arg(long, value_name = "NAME:N", value_parser = Slot::parse)]
     slot: Option<Slot>,
+    /// Which ends wake the conversation that started it; others are notices. A question always wakes [default:
+    /// always]
+    #[arg(long)]
+    wake: Option<WakePolicy>,
+    /// One message for the runs of this group: when the last of them has ended, and at once when one fails or
+    /// asks for input
+    #[arg(long, value_name = "NAME", value_parser = parse_group)]
+    group: Option<String>,
 }
 
 impl GivenSettings {
@@ -71,8 +85,15 @@ impl GivenSettings {
             },
             notify_on: NotifyOn::given(self.notify_on, regex, ignore_case),
             slot: self.slot,
+            wake: self.wake,
+            group: self.group,
         }
     }
+}
+
+/// Reads the name of a group of runs.
+pub(crate) fn parse_group(text: &str) -> Result<String, String> {
+    task_name_of(text, "the name of a group")
 }
 
 fn policy(limit: Option<u32>, backoff: Option<Duration>) -> Option<TaskRestarts> {
@@ -179,6 +200,10 @@ impl TaskEntry {
                     Slot::parse(text).map_err(|why| wrong(text, &format!("is {why}")))
                 })
             }),
+            wake: table.read("wake", |value| value.word(&WAKES)),
+            group: table.read("group", |value| {
+                value.text("the name of a group", parse_group)
+            }),
         };
         Ok(Self {
             name: task_name(name)?,
@@ -198,7 +223,11 @@ impl TaskEntry {
 }
 
 pub(super) fn task_name(name: &str) -> Result<String, String> {
-    let why = format!("is not a task name: {TASK_NAME_RULE}");
+    task_name_of(name, "a task name")
+}
+
+fn task_name_of(name: &str, what: &str) -> Result<String, String> {
+    let why = format!("is not {what}: {TASK_NAME_RULE}");
     if_right(name, is_task_name(name), &why)
 }
 

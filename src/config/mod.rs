@@ -26,12 +26,12 @@ mod value;
 #[cfg(all(test, feature = "webhook"))]
 pub(crate) use file::parse;
 pub(crate) use file::{find, load};
-pub(crate) use given_task::{GivenSettings, HttpUrl, Ready, TaskEntry};
+pub(crate) use given_task::{GivenSettings, HttpUrl, Ready, TaskEntry, parse_group};
 pub(crate) use hosts::{HostConfig, destination};
 pub(crate) use project_file::{
     PROCFILE, TASK_FILE, is_procfile, parse_task_file, read_task_file, read_tasks,
 };
-pub(crate) use settings::{Config, FeedConfig, LogsConfig, parse_signal};
+pub(crate) use settings::{AgentsConfig, Config, Deliver, FeedConfig, LogsConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, show};
 #[cfg(feature = "webhook")]
 pub(crate) use sinks::{Format, MessageConfig, Webhook};

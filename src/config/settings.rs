@@ -29,9 +29,8 @@ pub(crate) struct Config {
     pub logs: LogsConfig,
     /// How much of the feed is kept: table `feed`.
     pub feed: FeedConfig,
-    /// How many messages a conversation gets within a minute before the rest becomes one summary, in
-    /// table `agents`: key `max-per-minute`.
-    pub max_per_minute: u32,
+    /// How conversations get messages: table `agents`.
+    pub agents: AgentsConfig,
     /// Whether there is a broker of many machines: table `fleet`.
     pub has_fleet: bool,
     /// What gets the feed's records: tables `sink`.
@@ -43,6 +42,37 @@ pub(crate) struct Config {
     /// How long a session of the project must have been unused before a starting daemon may end it:
     /// key `clean-after`.
     pub clean_after: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AgentsConfig {
+    /// How many messages a conversation gets within a minute before the rest becomes one summary: key
+    /// `max-per-minute`.
+    pub max_per_minute: u32,
+    /// When a message is handed over: key `deliver`.
+    pub deliver: Deliver,
+}
+
+impl AgentsConfig {
+    fn read(table: &mut Table<'_>) -> Self {
+        let words = [
+            ("after-turn", Deliver::AfterTurn),
+            ("next-step", Deliver::NextStep),
+        ];
+        Self {
+            max_per_minute: table.read_or("max-per-minute", 30, |value| value.number(1..=10_000)),
+            deliver: table.read_or("deliver", Deliver::AfterTurn, |value| value.word(&words)),
+        }
+    }
+}
+
+/// When a client that works gets a message, where the client can do both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deliver {
+    /// When the present turn has ended.
+    AfterTurn,
+    /// Between two steps of the turn.
+    NextStep,
 }
 
 impl Default for Config {
@@ -65,9 +95,7 @@ impl Config {
             input: file.table("input", InputConfig::read),
             logs: file.table("logs", LogsConfig::read),
             feed: file.table("feed", FeedConfig::read),
-            max_per_minute: file.table("agents", |agents| {
-                agents.read_or("max-per-minute", 30, |value| value.number(1..=10_000))
-            }),
+            agents: file.table("agents", AgentsConfig::read),
             // `tmux-task-fleet` checks it.
             has_fleet: file.read("fleet", |_| Some(())).is_some(),
             sinks: file.read("sink", read_sinks).unwrap_or_default(),
@@ -271,7 +299,7 @@ mod tests {
         assert_eq!(default.clean_after, Duration::from_secs(3600));
         assert_eq!(default.feed.keep_size, 64 << 20);
         assert_eq!(default.feed.keep_age, Duration::from_secs(720 * 3600));
-        assert_eq!(default.max_per_minute, 30);
+        assert_eq!(default.agents.max_per_minute, 30);
         assert_eq!(default.env_withhold, [""; 0]);
         assert_eq!(default, Config::default());
 
@@ -287,7 +315,7 @@ mod tests {
         assert_eq!(set.shells, ShellDelivery::FollowUp);
         assert_eq!(set.clean_after, 7 * DAY);
         assert_eq!(set.env_withhold, ["FOO", "AWS_*"]);
-        assert_eq!(set.max_per_minute, 2);
+        assert_eq!(set.agents.max_per_minute, 2);
         let stop = StopConfig {
             signal: Signal::from_number(2),
             grace: Duration::from_secs(60),

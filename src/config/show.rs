@@ -15,7 +15,7 @@ pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 /// Settings that have no default, each with the one that it follows in the example.
 const WITHOUT_DEFAULT: [(&str, &str); 4] = [
     ("notices.tasks", "notices.events"),
-    ("fleet", "agents.max-per-minute"),
+    ("fleet", "agents.deliver"),
     ("hosts", "fleet"),
     ("sink", "hosts"),
 ];

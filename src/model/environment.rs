@@ -19,6 +19,7 @@ const OF_CONVERSATION: &str = "\
     CODEX_THREAD_ID CODEX_SESSION_ID CODEX_TOOL_CALL_ID CODEX_MANAGED_* \
     COPILOT_AGENT_SESSION_ID COPILOT_CLI COPILOT_LOADER_PID \
     OPENCODE OPENCODE_PID OPENCODE_PASSWORD OPENCODE_SERVER_PASSWORD \
+    QWEN_CODE QWEN_CODE_* \
     AI_AGENT AGENT TMUX_TASK_MACHINE TMUX_TASK_OWNER";
 
 /// Variables that a tmux server started by us receives: those of a login, and those needed to
@@ -35,7 +36,7 @@ const OF_LOGIN: &str = "\
 /// is started for, the way to the addresses of sinks, and what a panic prints.
 const OF_DAEMON: &str = "\
     TMUX_TASK_* CLAUDE_CODE_SESSION_ID CODEX_THREAD_ID COPILOT_AGENT_SESSION_ID PI_SESSION_ID \
-    HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY all_proxy NO_PROXY no_proxy \
+    QWEN_CODE_SESSION_ID HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY all_proxy NO_PROXY no_proxy \
     RUST_BACKTRACE RUST_LIB_BACKTRACE";
 
 fn is_in(list: &str, name: &str) -> bool {
@@ -143,11 +144,12 @@ const MAX_CHARS: usize = 200;
 pub const ASKER_CHARS: usize = 2 * MAX_CHARS + 1;
 
 /// Which variable names the conversation, by client.
-const CLIENTS: [(&str, &str); 4] = [
+const CLIENTS: [(&str, &str); 5] = [
     ("claude", "CLAUDE_CODE_SESSION_ID"),
     ("codex", "CODEX_THREAD_ID"),
     ("copilot", "COPILOT_AGENT_SESSION_ID"),
     ("pi", "PI_SESSION_ID"),
+    ("qwen", "QWEN_CODE_SESSION_ID"),
 ];
 
 /// Returns the owner that an environment names: `$TMUX_TASK_OWNER`, else `CLIENT:ID` of the

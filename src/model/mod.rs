@@ -57,8 +57,8 @@ pub use snapshot::{Bookmark, RunAway, RunNumbers, SessionLife, Snapshot, StatusC
 pub use task::{Difference, Exit, Life, OWNER_CHARS, PortHolder, RunEnd, Task, port_words};
 pub use task_spec::{
     Launch, NextRestart, NotifyOn, ReplacedRun, Replaces, RestartPolicy, Slot, StopChoice,
-    StopPlan, StopSettings, TaskRestarts, TaskSettings, TaskSpec, is_token, quote_where_needed,
-    shown_command,
+    StopPlan, StopSettings, TaskRestarts, TaskSettings, TaskSpec, WakePolicy, is_token,
+    quote_where_needed, shown_command,
 };
 pub use tty::{Foreground, ReadCall, Stop, TtyEvidence, TtyUse};
 pub use wait::{Condition, WaitOutcome, WaitResult};

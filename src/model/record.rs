@@ -1,5 +1,7 @@
 //! The contents of the feed: events and the deliveries made of them, numbered.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -301,6 +303,6 @@ pub(crate) struct SavedLook {
     pub(crate) snapshot: Snapshot,
     /// How much of tmux's data had been processed by then.
     pub(crate) bookmark: Bookmark,
-    /// The sequence number of the first event that is not delivered yet.
-    pub(crate) first_undelivered: Option<Seq>,
+    /// The sequence numbers of the events that are not delivered yet.
+    pub(crate) undelivered: BTreeSet<Seq>,
 }

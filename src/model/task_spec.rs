@@ -201,6 +201,14 @@ pub struct TaskSettings {
     #[serde(default)]
     #[schemars(with = "Slot")]
     pub slot: Option<Slot>,
+    /// Whether its end wakes its owner. Absent: always.
+    #[serde(default)]
+    #[schemars(with = "WakePolicy")]
+    pub wake: Option<WakePolicy>,
+    /// The group whose runs are delivered as one message. Absent: none.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub group: Option<String>,
 }
 
 impl Serialize for TaskSettings {
@@ -226,6 +234,12 @@ impl TaskSettings {
         if let Some(slot) = &self.slot {
             fields.serialize_entry("slot", slot)?;
         }
+        if let Some(wake) = &self.wake {
+            fields.serialize_entry("wake", wake)?;
+        }
+        if let Some(group) = &self.group {
+            fields.serialize_entry("group", group)?;
+        }
         Ok(())
     }
 
@@ -244,6 +258,8 @@ impl TaskSettings {
             stop: self.stop.or(last.stop),
             notify_on: self.notify_on.or(last.notify_on),
             slot: self.slot.or(last.slot),
+            wake: self.wake.or(last.wake),
+            group: self.group.or(last.group),
         }
     }
 
@@ -268,6 +284,8 @@ impl TaskSettings {
                 notify_on.is_small() && notify_on.patterns.iter().all(is_shown)
             }),
             slot: self.slot.filter(Slot::is_valid),
+            wake: self.wake,
+            group: self.group.filter(|group| is_task_name(group)),
         }
     }
 
@@ -283,6 +301,8 @@ impl TaskSettings {
             ("kill-after", stop.kill_after != others.kill_after),
             ("notify-on", self.notify_on != other.notify_on),
             ("slot", self.slot != other.slot),
+            ("wake", self.wake != other.wake),
+            ("group", self.group != other.group),
         ];
         let different = keys.into_iter().filter(|(_, is_other)| *is_other);
         different.map(|(key, _)| key).collect()
@@ -501,6 +521,21 @@ impl NotifyOn {
     }
 }
 
+/// Whether the end of a run wakes its owner, `run --wake`. A question always does.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "camelCase")]
+pub enum WakePolicy {
+    /// Each end.
+    #[default]
+    Always,
+    /// One with another code than 0 or by a signal; others are notices.
+    Failed,
+    /// No end.
+    Never,
+}
+
 /// A name that runs share, of which only some may run at once, in all sessions of the user: `build:2`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(
@@ -629,6 +664,7 @@ mod tests {
             r#"{"stop":{"signal":"SIGINT","graceMs":1500,"parentOnly":true}}"#,
             r#"{"notifyOn":{"patterns":["a|b; #{x} %ü"],"regex":true,"ignoreCase":false}}"#,
             r#"{"slot":{"name":"build","places":2}}"#,
+            r#"{"wake":"failed","group":"builds"}"#,
         ] {
             assert_eq!(checked(text), text);
         }
@@ -645,6 +681,7 @@ mod tests {
             &many.to_string(),
             r#"{"slot":{"name":"../x","places":1}}"#,
             r#"{"slot":{"name":"x","places":101}}"#,
+            r#"{"group":"../x"}"#,
         ] {
             assert_eq!(checked(text), "{}", "{text}");
         }

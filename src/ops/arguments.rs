@@ -34,7 +34,7 @@ use crate::rules::wire::{SearchRequest, WaitRequest};
 )]
 pub(crate) struct WaitArguments {
     /// The tasks, by name or window id
-    #[arg(required_unless_present = "channel", value_name = "NAME", add = task_names::candidates())]
+    #[arg(required_unless_present_any = ["channel", "mine"], value_name = "NAME", add = task_names::candidates())]
     #[serde(rename = "task", deserialize_with = "one_or_more")]
     #[schemars(
         description = "The names or window ids of the tasks. Required, except with channel"
@@ -50,6 +50,10 @@ pub(crate) struct WaitArguments {
     #[arg(long, conflicts_with_all = ["any", "channel"])]
     #[serde(skip)]
     pub(crate) all: bool,
+    /// Until all tasks of the conversation in whose shell this runs have ended, those that `pending` lists
+    #[arg(long, conflicts_with_all = ["names", "channel", "text", "change", "bell", "input", "idle", "listen", "since"])]
+    #[serde(skip)]
+    pub(crate) mine: bool,
     /// Until the run ends (the default)
     #[arg(long)]
     #[schemars(description = "Until its run ends (the default)")]

@@ -2,6 +2,7 @@
 //! is started that does.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -169,18 +170,14 @@ pub(super) async fn start_codex_follower(
     if known.is_ok_and(|known| known.is_some_and(|known| known.reader.is_some())) {
         return None;
     }
-    let mut command = Command::new(std::env::current_exe().ok()?);
-    env::pass_on(command.as_std_mut());
+    let mut command = follower_command(session, "codex", thread).ok()?;
     command
-        .args(session.words())
-        .args(["agent", "codex", "--background", "--id", thread])
+        .arg("--background")
         // Codex's shells need not have it on their `PATH`.
         .args(ancestor_named("codex").map_or_else(Vec::new, |program| {
             vec![OsString::from("--program"), program.into()]
         }))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+        .stdout(Stdio::piped());
     let mut follower = match command.spawn() {
         Ok(follower) => follower,
         Err(error) => {
@@ -193,6 +190,23 @@ pub(super) async fn start_codex_follower(
     let read = timeout(REPORTS_WITHIN, stdout.read_line(&mut line)).await;
     let line = line.trim();
     (matches!(read, Ok(Ok(_))) && !line.is_empty() && line != READY).then(|| line.to_owned())
+}
+
+/// Returns a process that delivers follow-ups to this conversation of a client, and says nothing.
+pub(crate) fn follower_command(
+    session: &TaskSession,
+    client: &str,
+    id: &str,
+) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    env::pass_on(command.as_std_mut());
+    command
+        .args(session.words())
+        .args(["agent", client, "--id", id])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Ok(command)
 }
 
 /// Whether something is left to do for a thread that has no follower.

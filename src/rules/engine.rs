@@ -79,6 +79,9 @@ pub struct Engine {
     matches: Vec<(WindowId, Option<u32>, OutputMatches)>,
     /// Events to be delivered, oldest first. All gatherings but the last are closed.
     gatherings: VecDeque<Gathering>,
+    /// Ends of runs as they should end, whose group has others that are alive: they are delivered with the
+    /// last of these. Their owners have read none of them.
+    held: Vec<DeliveredEvent>,
     /// The last record that the disk has accepted or refused; `None` where writing is waited for.
     tried: Option<Seq>,
     /// Commands that are about to wait. Each is dropped after a while.
@@ -99,21 +102,24 @@ impl Engine {
         for (task, prompt) in memory.waiting {
             episodes.restore(task, prompt);
         }
-        let undelivered = memory.undelivered;
-        let undelivered = (!undelivered.is_empty()).then(|| Gathering::new(now.mono, undelivered));
-        Self {
+        let mut engine = Self {
             settings,
             last_look: memory.last_look,
             episodes,
             matches: Vec::new(),
-            gatherings: undelivered.into_iter().collect(),
+            gatherings: VecDeque::new(),
+            held: Vec::new(),
             tried: None,
             expected_waits: Vec::new(),
             expected_readers: Vec::new(),
             last_seq: memory.last_seq,
             unrestartable: BTreeSet::new(),
             counts: None,
+        };
+        for delivered in memory.undelivered {
+            engine.gather(delivered, now.mono);
         }
+        engine
     }
 
     /// Notes that a run has printed lines that match. The next look reports it.
@@ -158,33 +164,37 @@ impl Engine {
             }
         }
 
+        self.last_look = Some(look);
+        self.release_complete(now);
         if !events.is_empty() {
             effects.push(EngineEffect::Append(self.record(events, now)));
         }
-        self.last_look = Some(look);
         effects.extend(self.recount());
         effects
     }
 
     /// Notes that the restart which is to follow is impossible: the task has failed.
-    pub(crate) fn note_unrestartable(&mut self, task: &Task) -> Vec<EngineEffect> {
+    pub(crate) fn note_unrestartable(&mut self, task: &Task, now: Now) -> Vec<EngineEffect> {
         let restarts = task.settings.restarts.iter();
         let tokens = restarts.map(|restarts| restarts.token.clone());
         self.unrestartable.extend(tokens);
+        self.release_complete(now);
         self.recount().into_iter().collect()
     }
 
     /// Counts the tasks again. Returns the counts if they have changed.
     fn recount(&mut self) -> Option<EngineEffect> {
         let look = self.last_look.as_ref()?;
-        let is_given_up = |task: &Task| {
-            let mut restarts = task.settings.restarts.iter();
-            restarts.any(|restarts| self.unrestartable.contains(&restarts.token))
-        };
-        let restarting = |task: &Task| restart_of(task).is_some() && !is_given_up(task);
+        let restarting = |task: &Task| self.will_restart(task);
         let counts = look.counts(|window| self.episodes.is_waiting(window), restarting);
         let has_changed = self.counts.replace(counts) != Some(counts);
         has_changed.then_some(EngineEffect::Status(counts))
+    }
+
+    fn will_restart(&self, task: &Task) -> bool {
+        let mut restarts = task.settings.restarts.iter();
+        let is_given_up = restarts.any(|restarts| self.unrestartable.contains(&restarts.token));
+        restart_of(task).is_some() && !is_given_up
     }
 
     /// Records that a task has disappeared which no look has contained.
@@ -210,7 +220,7 @@ impl Engine {
         let delivered = DeliveredEvent { seq, event };
         let replaces = |gathering: &mut Gathering| gathering.replace(&delivered);
         if !self.gatherings.iter_mut().any(replaces) {
-            self.open_gathering(now).add(delivered);
+            self.gather(delivered, now.mono + self.settings.gather);
         }
     }
 
@@ -232,7 +242,7 @@ impl Engine {
         self.deliver_all(due, now)
     }
 
-    /// Delivers all gatherings, due or not.
+    /// Delivers all gatherings, due or not. What is held for a group is delivered later.
     pub fn deliver(&mut self, now: Now) -> Vec<EngineEffect> {
         let all = std::mem::take(&mut self.gatherings);
         self.deliver_all(all, now)
@@ -273,8 +283,8 @@ impl Engine {
     }
 
     /// Notes that a command has returned with an event: if that is still gathered, it becomes a notice.
-    pub(crate) fn note_return(&mut self, wait_return: &WaitReturn) {
-        self.note_known(|delivered| wait_return.is_of(&delivered.event));
+    pub(crate) fn note_return(&mut self, wait_return: &WaitReturn, now: Now) {
+        self.note_known(|delivered| wait_return.is_of(&delivered.event), now);
     }
 
     /// Notes that a command reads events for this owner until then. Gathered ones of its tasks wait for
@@ -287,13 +297,15 @@ impl Engine {
 
     /// Notes that an owner has read these events: those of its tasks that are still gathered become a
     /// notice.
-    pub(crate) fn note_seen(&mut self, owner: &str, events: &[Seq]) {
+    pub(crate) fn note_seen(&mut self, owner: &str, events: &[Seq], now: Now) {
         self.expected_readers.retain(|other| other.owner != owner);
-        self.note_known(|delivered| is_read_by(delivered, owner, events));
+        self.note_known(|delivered| is_read_by(delivered, owner, events), now);
     }
 
-    /// Notes that the owners of these events have read them.
-    fn note_known(&mut self, is_known: impl Fn(&DeliveredEvent) -> bool) {
+    /// Notes that the owners of these events have read them. Such an event is held no longer.
+    fn note_known(&mut self, is_known: impl Fn(&DeliveredEvent) -> bool, now: Now) {
+        let read = self.held.extract_if(.., |held| is_known(held)).collect();
+        self.release(read, now.mono + self.settings.gather);
         for gathering in &mut self.gatherings {
             gathering.note_known(&is_known);
         }
@@ -318,10 +330,11 @@ impl Engine {
         held_until.fold(gathering.due, Instant::max)
     }
 
-    /// Returns the sequence number of the first event that is not delivered yet.
-    pub(crate) fn first_undelivered(&self) -> Option<Seq> {
-        let gatherings = self.gatherings.iter();
-        gatherings.filter_map(Gathering::first_seq).min()
+    /// Returns the sequence numbers of the events that are not delivered yet.
+    pub(crate) fn undelivered(&self) -> BTreeSet<Seq> {
+        let gathered = self.gatherings.iter().flat_map(Gathering::seqs);
+        let held = self.held.iter().map(|held| held.seq);
+        gathered.chain(held).collect()
     }
 
     /// Returns when another look could report a prompt that is on a screen now.
@@ -362,7 +375,7 @@ impl Engine {
                     seq: self.last_seq + 1,
                     event: event.clone(),
                 };
-                self.open_gathering(now).add(delivered);
+                self.gather(delivered, now.mono + self.settings.gather);
             }
             if let EventKind::InputResolved { .. } = &event.kind {
                 for gathering in &mut self.gatherings {
@@ -374,11 +387,54 @@ impl Engine {
         records
     }
 
-    /// Returns the gathering that takes further events.
-    fn open_gathering(&mut self, now: Now) -> &mut Gathering {
+    /// Gathers an event for delivery, at `due` if it is the first one. An end as it should be waits for the last
+    /// run of its group; an event that needs somebody does not, and what was held is delivered with it.
+    fn gather(&mut self, delivered: DeliveredEvent, due: Instant) {
+        let event = &delivered.event;
+        let needs_somebody = reach(event) == Reach::FollowUp && !self.mutes(event);
+        let is_as_it_should = is_end(event) && event.level() == Level::Info;
+        if needs_somebody && is_as_it_should && self.has_group(&event.task) {
+            self.held.push(delivered);
+            return;
+        }
+        let is_about_a_run = !matches!(event.kind, EventKind::Notify { .. } | EventKind::Output(_));
+        if needs_somebody && is_about_a_run {
+            let is_of_it = |held: &mut DeliveredEvent| is_of_group(&held.event.task, &event.task);
+            let held = self.held.extract_if(.., is_of_it).collect();
+            self.release(held, due);
+        }
+        self.open_gathering(due).add(delivered);
+    }
+
+    /// Delivers what was held for groups of which no run is alive any more.
+    fn release_complete(&mut self, now: Now) {
+        let mut held = std::mem::take(&mut self.held);
+        let is_complete = |held: &mut DeliveredEvent| !self.has_group(&held.event.task);
+        let complete = held.extract_if(.., is_complete).collect();
+        self.held = held;
+        self.release(complete, now.mono + self.settings.gather);
+    }
+
+    fn release(&mut self, held: Vec<DeliveredEvent>, due: Instant) {
+        if !held.is_empty() {
+            self.open_gathering(due).add_first(held);
+        }
+    }
+
+    /// Whether the task's group has others whose end will be told: they are alive, or will be restarted.
+    fn has_group(&self, task: &Task) -> bool {
+        let mut tasks = self.last_look.iter().flat_map(|look| look.tasks.values());
+        tasks.any(|other| {
+            is_of_group(other, task)
+                && (other.is_alive() || self.will_restart(other))
+                && other.settings.wake != Some(WakePolicy::Never)
+        })
+    }
+
+    /// Returns the gathering that takes further events, a new one if there is none.
+    fn open_gathering(&mut self, due: Instant) -> &mut Gathering {
         if self.gatherings.back().is_none_or(|last| last.is_closed) {
-            let due = now.mono + self.settings.gather;
-            self.gatherings.push_back(Gathering::new(due, Vec::new()));
+            self.gatherings.push_back(Gathering::new(due));
         }
         self.gatherings.back_mut().expect("one was just put there")
     }
@@ -387,6 +443,12 @@ impl Engine {
         self.last_seq += 1;
         Record::new(self.last_seq, now.wall, body)
     }
+}
+
+/// Whether the tasks are of one group and owner.
+fn is_of_group(task: &Task, other: &Task) -> bool {
+    let group = task.settings.group.as_deref();
+    group.is_some() && group == other.settings.group.as_deref() && task.owner == other.owner
 }
 
 /// Whether this is not the end of a run, or the end of the run that its window still shows.

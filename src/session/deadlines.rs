@@ -120,7 +120,7 @@ impl State {
         self.effects.push(Effect::Save(Box::new(SavedLook {
             snapshot,
             bookmark,
-            first_undelivered: self.engine.first_undelivered(),
+            undelivered: self.engine.undelivered(),
         })));
     }
 
@@ -183,7 +183,7 @@ impl State {
     fn give_restart_up(&mut self, task: &Task, why: String, now: Now) {
         self.report_impossible(task, &why, now);
         let end = self.restarts.give_up(task.window, why);
-        let recounted = self.engine.note_unrestartable(task);
+        let recounted = self.engine.note_unrestartable(task, now);
         self.perform(recounted);
         self.publish_tasks(now);
         self.judge_waits(now);

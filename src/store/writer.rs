@@ -102,7 +102,7 @@ impl Writer {
     ) -> Self {
         let mut writer = Self {
             progress: StoreReport::beginning(&beginning),
-            has_undelivered: beginning.pending.first_undelivered().is_some(),
+            has_undelivered: beginning.pending.has_undelivered(),
             feed: beginning,
             live,
             reporter,
@@ -190,9 +190,9 @@ impl Writer {
         let last_seq = self.progress.tried;
         let mut saved = SavedSession::new(&look.snapshot, &look.bookmark, epoch, last_seq);
         let pending = &mut self.feed.pending;
-        pending.forget_settled(&look.snapshot, look.first_undelivered);
+        pending.forget_settled(&look.snapshot, &look.undelivered);
         if self.progress.tried == self.progress.written {
-            self.has_undelivered = self.feed.pending.first_undelivered().is_some();
+            self.has_undelivered = self.feed.pending.has_undelivered();
         }
         saved.feed = (self.progress.tried > 0).then(|| self.feed.pending.clone());
         self.unsaved = Some(saved);
@@ -251,7 +251,7 @@ impl Writer {
             tracing::info!(last_seq, "the feed can be written again");
         }
         self.progress.written = self.progress.tried;
-        self.has_undelivered = self.feed.pending.first_undelivered().is_some();
+        self.has_undelivered = self.feed.pending.has_undelivered();
     }
 
     fn on_refused(&mut self, error: Error) {
@@ -310,9 +310,8 @@ impl Writer {
             return;
         };
         self.check_at = Instant::now() + CHECK_EVERY;
-        let first_undelivered = self.feed.pending.first_undelivered().unwrap_or(Seq::MAX);
-        let needed = first_undelivered.min(saved_seq + 1);
-        self.remove(needed).unwrap_or_else(not_removed);
+        // What is not delivered yet stands whole in the saved snapshot.
+        self.remove(saved_seq + 1).unwrap_or_else(not_removed);
         self.store_ages();
     }
 

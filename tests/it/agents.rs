@@ -441,6 +441,8 @@ fn a_waiter_wakes_the_model_and_an_answer_is_the_receipt() {
     claude.queue(&woke);
     run_to_end(&world, "claude:c1", "b");
     claude.add(&woke);
+    // And until the turn has ended.
+    claude.answer();
     let second = woken(next);
     has(&second, "(b) exited");
     lacks(&second, "(a)");
@@ -472,8 +474,9 @@ fn a_message_that_the_model_has_not_answered_comes_again_to_the_next_client() {
         claude.add(&lost);
     }
     claude.answer();
+    // This one was answered. Then the client is killed in another turn, which the next one does not wait for.
+    claude.add("go on");
     claude.crash();
-    // This one was answered.
     let waiter = claude.waiter("SessionStart");
     world.until_acknowledged("claude:c1");
     run_to_end(&world, "claude:c1", "b");
@@ -681,6 +684,34 @@ fn the_plugin_of_opencode_delivers_once() {
     let text = said.last().unwrap()["text"].as_str().unwrap();
     has(text, "(c) exited");
     lacks(text, "(b)");
+}
+
+#[test]
+fn a_message_waits_for_the_end_of_the_turn_unless_the_next_step_is_wanted() {
+    let world = with_program();
+    let (mut client, _) = opencode(&world, &[]);
+    client.write("work\n");
+    client.records_until(|said| said["kind"] == "work");
+    run_to_end(&world, "opencode:ses_1", "a");
+    assert_eq!(client.record()["kind"], "asked");
+    client.write("rest\n");
+    assert_eq!(client.record()["kind"], "rest");
+    let prompt = client.record();
+    has(prompt["text"].as_str().unwrap(), "(a) exited with code 3");
+    let id = prompt["id"].as_str().unwrap();
+    client.write(&format!("store {id}\n"));
+    world.until_acknowledged("opencode:ses_1");
+    client.kill();
+
+    world.configure("[agents]\ndeliver = \"next-step\"\n");
+    let (mut client, _) = opencode(&world, &[id]);
+    client.write("work\n");
+    client.records_until(|said| said["kind"] == "work");
+    run_to_end(&world, "opencode:ses_1", "b");
+    has(
+        client.record()["text"].as_str().unwrap(),
+        "(b) exited with code 3",
+    );
 }
 
 #[test]

@@ -74,6 +74,7 @@ mod project_file;
 mod prompts;
 #[cfg(target_os = "linux")]
 mod prompts_live;
+mod qwen;
 #[cfg(target_os = "linux")]
 mod reach;
 mod recipes;
@@ -109,5 +110,6 @@ mod undelivered;
 mod up;
 mod upgrades;
 mod waits;
+mod wakes;
 mod widths;
 mod wire;

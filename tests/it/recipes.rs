@@ -9,7 +9,7 @@ use serde_json::Value;
 
 #[cfg(feature = "webhook")]
 use crate::support::HttpServer;
-use crate::support::{World, blocks};
+use crate::support::{Output, World, blocks};
 
 /// A world that has the program and these shell scripts on `PATH`.
 pub(crate) fn world_with(programs: &[(&str, &str)]) -> World {
@@ -111,6 +111,27 @@ fn a_ci_job_ends_with_the_code_of_its_tests() {
     let log = fs::read_to_string(world.project().join("db.log")).unwrap();
     assert_eq!(log.trim_end(), "ready to accept connections");
     assert_eq!(world.task(["-s", "ci", "ls"]).code, 3);
+}
+
+#[test]
+fn a_stop_hook_notes_what_the_conversation_waits_for() {
+    let mut world = world_with(&[]);
+    let project = world.project().display().to_string();
+    world.set("CLAUDE_PROJECT_DIR", &project);
+    let noted = world.path("home/.cache/waiting-c1");
+    fs::create_dir_all(noted.parent().unwrap()).unwrap();
+    let hook = recipe("sh", "session_id");
+    let stop = || {
+        let mut command = world.command("bash");
+        command.args(["-c", &hook]);
+        Output::with_input(command, "{\"session_id\":\"c1\"}").ok();
+        fs::read_to_string(&noted).ok()
+    };
+    world.task_as("claude:c1", ["run", "build", "--", "sleep 1000"]);
+    world.task_as("claude:c2", ["run", "other", "--", "sleep 1000"]);
+    assert_eq!(stop().unwrap(), "waits for 1 task: build\n");
+    world.task(["kill", "build"]).ok();
+    assert_eq!(stop(), None);
 }
 
 #[test]

@@ -64,6 +64,11 @@ pub(crate) fn adapter_file(client: &str, env: Env<'_>) -> Option<PathBuf> {
             ".copilot",
             "extensions/tmux-task/extension.mjs",
         ),
+        "qwen" => theirs(
+            "QWEN_HOME",
+            ".qwen",
+            "extensions/tmux-task/qwen-extension.json",
+        ),
         _ => None,
     }
 }

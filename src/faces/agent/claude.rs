@@ -26,6 +26,7 @@ use super::transcript::{Place, mark_of};
 use super::{AgentClient, Conversation};
 use crate::clock;
 use crate::config::paths::Paths;
+use crate::config::{AgentsConfig, Deliver};
 use crate::model::{Backoff, Error, Kind, Millis};
 use crate::ops::{SessionChoice, TaskSession, lookup};
 use crate::process;
@@ -33,6 +34,9 @@ use crate::rules::wire::{Request, client_of};
 
 /// How long to wait before looking for a receipt again.
 const CHECK: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+
+/// How often to look whether the present turn has ended, while a message waits for that.
+const TURN_CHECK: Duration = Duration::from_millis(250);
 
 /// When a message is handed over again that the client has not given to its model, or whose turn ended
 /// without an answer, in milliseconds. It counts from the last time.
@@ -132,7 +136,7 @@ async fn end_waiters(choice: &SessionChoice, conversation: &Conversation) -> Res
 pub(crate) async fn wait(
     choice: &SessionChoice,
     input: &HookInput,
-    max_per_minute: u32,
+    config: AgentsConfig,
     print: impl FnOnce(&str) -> io::Result<()>,
     gone: impl Future<Output = ()>,
 ) -> Result<Ended, Error> {
@@ -144,9 +148,15 @@ pub(crate) async fn wait(
         let paths = &session.paths;
         let ledger = get_ledger(paths, &conversation, input).await;
         let ledger = ledger.map_err(|source| Error::folder(&paths.state, &source));
-        let Some(ledger) = ledger? else {
+        let Some(mut ledger) = ledger? else {
             return Ok(Ended::Left);
         };
+        if input.is_first_of_client() {
+            // A turn that the transcript shows is that of a client which was killed in it.
+            let read = ledger.read(&input.transcript_path);
+            read.unwrap_or_else(|error| tracing::debug!(%error, "cannot read the transcript"));
+            ledger.contents.transcript.is_turn_running = false;
+        }
         // Without it, the client counts as alive.
         let pid = lookup("CLAUDE_PID").and_then(|pid| pid.to_str()?.parse().ok());
         let client = pid.and_then(|pid| Some((pid, process::started_at(pid)?)));
@@ -156,8 +166,9 @@ pub(crate) async fn wait(
             client,
             check_at: Instant::now(),
             checks: CHECK,
+            deliver: config.deliver,
         };
-        let messages = Messages::new(ledger, &session.name, max_per_minute);
+        let messages = Messages::new(ledger, &session.name, config.max_per_minute);
         let feeds = Follower::new(session, &conversation, vec![Kind::FollowUp], false);
         HandOver::new(waiter, feeds, messages).run().await
     };
@@ -193,6 +204,7 @@ struct Waiter<'a, P> {
     /// When to look for receipts in the transcript.
     check_at: Instant,
     checks: Backoff,
+    deliver: Deliver,
 }
 
 impl<P: FnOnce(&str) -> io::Result<()>> Client for Waiter<'_, P> {
@@ -208,12 +220,16 @@ impl<P: FnOnce(&str) -> io::Result<()>> Client for Waiter<'_, P> {
         }
     }
 
-    async fn changed(&mut self, sent: &[SentMessage]) -> Option<Ended> {
-        if sent.is_empty() {
+    async fn changed(&mut self, sent: &[SentMessage], has_new: bool) -> Option<Ended> {
+        if sent.is_empty() && !has_new {
             return pending().await;
         }
         sleep_until(self.check_at).await;
-        self.check_at = Instant::now() + self.checks.next_pause();
+        let pause = match sent.is_empty() {
+            true => TURN_CHECK,
+            false => self.checks.next_pause(),
+        };
+        self.check_at = Instant::now() + pause;
         None
     }
 
@@ -244,6 +260,14 @@ impl<P: FnOnce(&str) -> io::Result<()>> Client for Waiter<'_, P> {
     /// While the client has a message that it has not given to its model yet, new ones wait: if the user
     /// interrupts the turn, there must be a process that sees whether it is answered.
     fn takes_new(&self, ledger: &Ledger, now: Millis) -> bool {
+        let waits_for_turn = || {
+            let quiet = quiet(self.transcript, now);
+            let is_at_work = quiet.is_some_and(|quiet| (0..STUCK_AFTER).contains(&quiet));
+            ledger.contents.transcript.is_turn_running && is_at_work
+        };
+        if self.deliver == Deliver::AfterTurn && waits_for_turn() {
+            return false;
+        }
         !ledger.handed_over().iter().any(|one| match one.place {
             Place::Queued => true,
             Place::Nowhere => now - one.at < AGAIN_AFTER && self.transcript.exists(),

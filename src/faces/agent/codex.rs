@@ -148,7 +148,7 @@ impl Client for ThreadFollower {
         }
     }
 
-    async fn changed(&mut self, sent: &[SentMessage]) -> Option<Ended> {
+    async fn changed(&mut self, sent: &[SentMessage], _has_new: bool) -> Option<Ended> {
         let now = Instant::now();
         // A message that is to be added waits for nothing.
         let step = sent.first();

@@ -25,9 +25,10 @@ pub(super) trait Client {
     /// Gives it these messages, which are recorded.
     async fn give(&mut self, messages: &[SentMessage]) -> Given;
 
-    /// Resolves when the client may have received a message, or may have to get one again. Returns how
-    /// the conversation ends, if it does. Nothing may be lost when the future is dropped.
-    async fn changed(&mut self, sent: &[SentMessage]) -> Option<Ended>;
+    /// Resolves when the client may have received a message, may have to get one again or, with `has_new`, may
+    /// take a new one. Returns how the conversation ends, if it does. Nothing may be lost when the future is
+    /// dropped.
+    async fn changed(&mut self, sent: &[SentMessage], has_new: bool) -> Option<Ended>;
 
     /// Returns the ids of the messages in the ledger that the client has received, or that are not given
     /// again for another reason.
@@ -142,6 +143,7 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
             let has_task = self.n_active != Some(0) || self.feeds.has_hosts();
             self.client
                 .note_idle(self.is_caught_up && messages.is_empty() && !has_task);
+            let has_new = self.is_caught_up && !messages.outbox.pending.is_empty();
             let at = messages.next_at(&self.client, clock::now().wall);
             let left = at.filter(|_| self.is_caught_up).map(|at| {
                 let left = at.saturating_sub(clock::now().wall).try_into();
@@ -155,7 +157,7 @@ impl<C: Client, F: Feeds> HandOver<C, F> {
                         return Ok(ended);
                     }
                 }
-                ended = self.client.changed(messages.ledger.handed_over()) => {
+                ended = self.client.changed(messages.ledger.handed_over(), has_new) => {
                     if let Some(ended) = ended {
                         return Ok(ended);
                     }

@@ -46,6 +46,9 @@ pub(super) struct SentMessage {
     /// When it was handed over last, in milliseconds since 1970.
     pub(super) at: Millis,
     pub(super) attempts: u32,
+    /// How often it is known to be lost.
+    #[serde(default)]
+    pub(super) n_lost: u32,
     /// Where the transcript has it.
     #[serde(default)]
     pub(super) place: Place,
@@ -175,6 +178,22 @@ impl Ledger {
         &self.contents.handed_over
     }
 
+    /// Notes that a message is lost, if the client knows it by this id still.
+    pub(super) fn note_lost(
+        &mut self,
+        id: &str,
+        theirs: &str,
+        their_id: fn(&SentMessage) -> String,
+    ) {
+        let mut sent = self.contents.handed_over.iter_mut();
+        if let Some(one) = sent.find(|one| one.batch.id() == id && their_id(one) == theirs) {
+            one.n_lost += 1;
+            if let Err(error) = self.save_if_held() {
+                tracing::warn!(%error, "a lost message was not recorded");
+            }
+        }
+    }
+
     /// Whether a follow-up was handed over, with or without a receipt.
     pub(super) fn has(&self, epoch: &str, seq: Seq) -> bool {
         let is_in = |one: &SentMessage| one.batch.epoch == epoch && one.batch.seqs.contains(&seq);
@@ -247,6 +266,7 @@ impl Ledger {
                 client,
                 at,
                 attempts: 1,
+                n_lost: 0,
                 place: Place::default(),
             };
             all.push(message.clone());

@@ -13,6 +13,7 @@ mod follower;
 mod hand_over;
 mod ledger;
 mod outbox;
+pub(crate) mod qwen;
 mod setup;
 mod stdio;
 mod transcript;
@@ -35,6 +36,7 @@ pub(crate) enum AgentClient {
     Codex,
     Opencode,
     Copilot,
+    Qwen,
 }
 
 impl AgentClient {
@@ -45,6 +47,7 @@ impl AgentClient {
             Self::Codex => "codex",
             Self::Opencode => "opencode",
             Self::Copilot => "copilot",
+            Self::Qwen => "qwen",
         }
     }
 }

@@ -56,6 +56,8 @@ const OPENCODE: [AdapterFile; 1] = [file!("opencode", "tmux-task.js")];
 
 const COPILOT: [AdapterFile; 1] = [file!("copilot", "extension.mjs")];
 
+const QWEN: [AdapterFile; 1] = [file!("qwen", "qwen-extension.json")];
+
 /// While this file is there, `run` follows the threads of Codex whose shells call it.
 const CODEX: [AdapterFile; 1] = [file!("codex", "enabled")];
 
@@ -133,6 +135,7 @@ impl Setup {
             }
             AgentClient::Opencode => without_commands(&OPENCODE)?,
             AgentClient::Copilot => without_commands(&COPILOT)?,
+            AgentClient::Qwen => without_commands(&QWEN)?,
         };
         Ok(Self {
             program: client.name(),
@@ -286,12 +289,13 @@ mod tests {
     use super::*;
     use crate::model::test_notation::env;
 
-    const ALL: [AgentClient; 5] = [
+    const ALL: [AgentClient; 6] = [
         AgentClient::Pi,
         AgentClient::Claude,
         AgentClient::Codex,
         AgentClient::Opencode,
         AgentClient::Copilot,
+        AgentClient::Qwen,
     ];
 
     fn setup(client: AgentClient, home: &Path) -> Setup {

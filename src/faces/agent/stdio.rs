@@ -17,6 +17,7 @@ use super::follower::Incoming;
 use super::hand_over::{Client, Ended, Given, HandOver};
 use super::ledger::{Ledger, SentMessage};
 use super::{AgentClient, Conversation};
+use crate::config::{AgentsConfig, Deliver};
 use crate::model::{Error, FollowUpOptions, Kind, Level, Message, Millis};
 use crate::ops::{self, SessionChoice, TaskSession};
 use crate::rules::wire::{ConsumerStatus, parse_object};
@@ -55,7 +56,7 @@ pub(crate) enum Reply<'a> {
         /// Whether no adapter had it before.
         is_new: bool,
         message: &'a Message,
-        options: &'a FollowUpOptions,
+        options: FollowUpOptions,
     },
     /// A text for the user.
     Notice {
@@ -81,7 +82,7 @@ pub(crate) async fn serve(
     client: AgentClient,
     ids: Vec<String>,
     adopts: bool,
-    max_per_minute: u32,
+    config: AgentsConfig,
     say: Say,
 ) -> Result<(), Error> {
     let session_name = &TaskSession::named(&choice)?.name;
@@ -89,7 +90,7 @@ pub(crate) async fn serve(
     let mut lanes = Lanes {
         client,
         choice,
-        max_per_minute,
+        config,
         say,
         receipts: BTreeMap::new(),
         followed: FuturesUnordered::new(),
@@ -126,7 +127,7 @@ pub(crate) async fn serve(
 struct Lanes {
     client: AgentClient,
     choice: SessionChoice,
-    max_per_minute: u32,
+    config: AgentsConfig,
     say: Say,
     /// Where a conversation's receipts go, by its id.
     receipts: BTreeMap<String, mpsc::Sender<String>>,
@@ -147,7 +148,7 @@ impl Lanes {
         self.receipts.insert(conversation.id().to_owned(), sender);
         let notices = (self.client == AgentClient::Pi).then_some(Kind::Notice);
         let kinds = notices.into_iter().chain([Kind::FollowUp]).collect();
-        let (choice, max, say) = (self.choice.clone(), self.max_per_minute, self.say);
+        let (choice, config, say) = (self.choice.clone(), self.config, self.say);
         self.followed.push(Box::pin(async move {
             let to = conversation.id();
             let following = async {
@@ -156,13 +157,22 @@ impl Lanes {
                 let adapter = Adapter {
                     to: to.to_owned(),
                     session_name: session.name.clone(),
+                    deliver: config.deliver,
                     say: Box::new(say),
                     receipts,
                     received: Vec::new(),
                     given: None,
                 };
                 let feeds = (kinds, false);
-                match HandOver::take_over(adapter, session, &conversation, feeds, max).await? {
+                match HandOver::take_over(
+                    adapter,
+                    session,
+                    &conversation,
+                    feeds,
+                    config.max_per_minute,
+                )
+                .await?
+                {
                     Some(hand_over) => hand_over.run().await,
                     None => Ok(Ended::Replaced),
                 }
@@ -217,6 +227,7 @@ impl Lanes {
 pub(super) struct Adapter {
     pub(super) to: String,
     pub(super) session_name: String,
+    pub(super) deliver: Deliver,
     pub(super) say: Box<SayTo>,
     /// The ids of messages that the conversation has, from the adapter, and those that were read.
     pub(super) receipts: mpsc::Receiver<String>,
@@ -228,12 +239,16 @@ pub(super) struct Adapter {
 impl Client for Adapter {
     async fn give(&mut self, messages: &[SentMessage]) -> Given {
         for SentMessage { batch, .. } in messages {
+            let mut options = batch.options.clone();
+            if self.deliver == Deliver::NextStep {
+                "steer".clone_into(&mut options.deliver_as);
+            }
             let message = Reply::Message {
                 to: &self.to,
                 id: batch.id(),
                 is_new: batch.is_new,
                 message: &batch.message,
-                options: &batch.options,
+                options,
             };
             if (self.say)(&message).is_err() {
                 return Given::Ended(Ended::Left);
@@ -243,7 +258,7 @@ impl Client for Adapter {
         Given::Sent
     }
 
-    async fn changed(&mut self, _sent: &[SentMessage]) -> Option<Ended> {
+    async fn changed(&mut self, _sent: &[SentMessage], _has_new: bool) -> Option<Ended> {
         match self.receipts.recv().await {
             Some(id) => self.received.push(id),
             None => return Some(Ended::Left),

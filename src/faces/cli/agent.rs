@@ -6,14 +6,15 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use serde::de::DeserializeOwned;
 
 use super::context::{self, Context};
 use super::{daemon, output};
-use crate::config;
 use crate::config::paths::foreign_home;
+use crate::config::{self, AgentsConfig};
 use crate::faces::agent::claude::{self, HookInput};
-use crate::faces::agent::codex;
 use crate::faces::agent::{AgentClient, Done, Ended, Setup, serve};
+use crate::faces::agent::{codex, qwen};
 use crate::model::{Error, ErrorKind};
 use crate::ops::{lookup, task_names};
 
@@ -46,6 +47,8 @@ pub(super) enum InitClient {
     Opencode,
     /// GitHub Copilot CLI: an extension
     Copilot,
+    /// Qwen Code: an extension with hooks
+    Qwen,
     /// host HOST: puts this program onto another machine, and checks it
     Host,
 }
@@ -70,6 +73,15 @@ pub(super) enum AgentCommand {
         /// so it is started by `run`
         #[arg(long)]
         background: bool,
+    },
+    /// A hook of Qwen Code, whose input is read from standard input. It starts what delivers to the session
+    Qwen {
+        /// Deliver to this session
+        #[arg(long, value_name = "ID", requires = "transcript")]
+        id: Option<String>,
+        /// The session's transcript
+        #[arg(long, value_name = "PATH", requires = "id")]
+        transcript: Option<PathBuf>,
     },
     /// A hook of Claude Code, whose input is read from standard input
     Claude {
@@ -100,6 +112,15 @@ pub(super) async fn run(context: &Context, client: AgentCommand) -> Result<(), E
             program,
             background,
         } => follow_codex(context, &id, program, background).await,
+        AgentCommand::Qwen { id, transcript } => {
+            let choice = context.global.choice();
+            let Some((id, transcript)) = id.zip(transcript) else {
+                return qwen::hook(&choice, &hook_input()?).await;
+            };
+            let max_per_minute = agents_config()?.max_per_minute;
+            daemon::leave_terminal()?;
+            qwen::follow(&choice, &id, transcript, max_per_minute).await
+        }
         AgentCommand::Claude { wait } => claude_hook(context, wait).await,
     }
 }
@@ -109,10 +130,15 @@ async fn serve_adapter(
     client: AgentClient,
     args: AgentServe,
 ) -> Result<(), Error> {
-    let (AgentServe { id, adopt }, max) = (args, max_per_minute()?);
-    let serve = serve(context.global.choice(), client, id, adopt, max, |reply| {
-        output::json(reply)
-    });
+    let (AgentServe { id, adopt }, config) = (args, agents_config()?);
+    let serve = serve(
+        context.global.choice(),
+        client,
+        id,
+        adopt,
+        config,
+        |reply| output::json(reply),
+    );
     context::unless_interrupted(async {
         tokio::select! {
             served = serve => served,
@@ -128,7 +154,7 @@ async fn follow_codex(
     program: PathBuf,
     in_background: bool,
 ) -> Result<(), Error> {
-    let max_per_minute = max_per_minute()?;
+    let max_per_minute = agents_config()?.max_per_minute;
     if in_background {
         daemon::leave_terminal()?;
     }
@@ -145,12 +171,15 @@ async fn follow_codex(
     }
 }
 
-async fn claude_hook(context: &Context, wait: bool) -> Result<(), Error> {
-    let input = serde_json::from_reader(std::io::stdin().lock());
-    let input: HookInput = input.map_err(|error| {
+fn hook_input<T: DeserializeOwned>() -> Result<T, Error> {
+    serde_json::from_reader(io::stdin().lock()).map_err(|error| {
         let why = format!("standard input is not the input of a hook: {error}");
         Error::failed(why)
-    })?;
+    })
+}
+
+async fn claude_hook(context: &Context, wait: bool) -> Result<(), Error> {
+    let input: HookInput = hook_input()?;
     // The session of a conversation is its project's, in whichever folder the hook is run.
     if let Some(dir) = lookup("CLAUDE_PROJECT_DIR").filter(|dir| !dir.is_empty()) {
         env::set_current_dir(dir).map_err(Error::of)?;
@@ -161,7 +190,7 @@ async fn claude_hook(context: &Context, wait: bool) -> Result<(), Error> {
     }
     let print = |text: &str| io::stderr().write_all(text.as_bytes());
     let gone = output::stderr_closed();
-    let waited = claude::wait(&choice, &input, max_per_minute()?, print, gone).await;
+    let waited = claude::wait(&choice, &input, agents_config()?, print, gone).await;
     match waited? {
         // The code with which the client takes what was printed.
         Ended::Woke => Err(Error::silent(ErrorKind::Usage)),
@@ -169,9 +198,9 @@ async fn claude_hook(context: &Context, wait: bool) -> Result<(), Error> {
     }
 }
 
-fn max_per_minute() -> Result<u32, Error> {
+fn agents_config() -> Result<AgentsConfig, Error> {
     let config = config::load(&lookup).map_err(|error| Error::of(error).about("configuration"))?;
-    Ok(config.max_per_minute)
+    Ok(config.agents)
 }
 
 // `init`.
@@ -196,6 +225,7 @@ pub(super) async fn init(context: &Context, args: Init) -> Result<(), Error> {
         InitClient::Codex => AgentClient::Codex,
         InitClient::Opencode => AgentClient::Opencode,
         InitClient::Copilot => AgentClient::Copilot,
+        InitClient::Qwen => AgentClient::Qwen,
     };
     // Each command of a client has a time limit of its own.
     context.limit.lift();

@@ -30,7 +30,7 @@ use super::up::{self, Down};
 use super::wait::{self, Signal};
 use crate::client::{fleet_not_started, fleet_program};
 use crate::model::Error;
-use crate::ops::{SearchArguments, UpArguments, WaitArguments};
+use crate::ops::{PendingArguments, SearchArguments, UpArguments, WaitArguments};
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within
 /// milliseconds, when a task starts, exits, rings the bell, asks for input or disappears
@@ -112,6 +112,11 @@ pub(super) enum CliCommand {
     Prune(Json),
     /// Print the status line; nothing when the session is missing
     Status(Json),
+    /// Print what a conversation waits for; exits with 1 if there is something
+    ///
+    /// Its tasks that are alive or will be restarted, with how long each usually takes and what it asks. One whose
+    /// end wakes nobody (`run --wake never`) counts only while it asks.
+    Pending(PendingArguments),
     /// Check everything that tmux-task depends on, and suggest what to do
     Doctor(Json),
     /// Show the settings that apply and where each is from, or an example of a file
@@ -166,6 +171,7 @@ impl CliCommand {
             Self::KillAll(args) => boxed(move || kill::kill_all(context, args)),
             Self::Prune(args) => boxed(move || kill::prune(context, args)),
             Self::Status(args) => boxed(move || ls::status(context, args)),
+            Self::Pending(args) => boxed(move || ls::pending(context, args)),
             Self::Config(command) => boxed(move || config::run(context, command)),
             Self::Doctor(args) => boxed(move || doctor::run(context, args)),
             Self::Attach(args) => boxed(move || attach::run(context, args)),

@@ -8,8 +8,8 @@ use super::context::Context;
 use super::output::{self, Json};
 use super::table::{self, NARROW, NARROW_NAME, Narrowing, or_dash};
 use crate::clock;
-use crate::model::{Error, Millis, RunEnd, Task, age, port_words, text, took};
-use crate::ops::{self, Everywhere, task_names};
+use crate::model::{Error, ErrorKind, Millis, RunEnd, Task, age, port_words, text, took};
+use crate::ops::{self, Everywhere, PendingArguments, task_names};
 use crate::rules::terminal::fitted;
 use crate::rules::wire::{LiveRecord, LsTask, LsView, TaskStateName};
 
@@ -276,6 +276,20 @@ pub(super) async fn status(context: &Context, args: Json) -> Result<(), Error> {
     }
     let line = counts.line_with_details();
     line.map_or(Ok(()), |line| output::line(&line))
+}
+
+pub(super) async fn pending(context: &Context, args: PendingArguments) -> Result<(), Error> {
+    let mut session = context.given()?;
+    let pending = ops::pending(&mut session, &args).await?;
+    match pending.line() {
+        _ if args.json => output::json(&pending)?,
+        Some(line) => output::line(&line)?,
+        None => {}
+    }
+    match pending.tasks.is_empty() {
+        true => Ok(()),
+        false => Err(Error::silent(ErrorKind::Failed)),
+    }
 }
 
 pub(super) async fn explain(context: &Context, args: Explain) -> Result<(), Error> {

@@ -105,11 +105,16 @@ impl FollowRun {
 /// What is left of a time limit at least: a wait without time reports no end that is there.
 const LEAST: Duration = Duration::from_millis(1);
 
-pub(super) async fn wait(context: &Context, args: WaitArguments) -> Result<(), Error> {
+pub(super) async fn wait(context: &Context, mut args: WaitArguments) -> Result<(), Error> {
     context.limit.wait(args.timeout);
     args.channel.as_deref().map_or(Ok(()), check_channel)?;
     let mut session = context.given()?;
-    if args.names.len() > 1 || args.any {
+    if args.mine {
+        args.names = ops::my_tasks(&mut session).await?;
+        // A task that will be restarted goes on.
+        args.is_final = true;
+    }
+    if args.names.len() > 1 || args.any || args.mine {
         return wait_for_several(context, &mut session, &args).await;
     }
     let name = args.channel.as_ref().or(args.names.first());
@@ -153,7 +158,11 @@ async fn wait_for_several(
     // None is waited for if one of the names is not a task's.
     let mut found = Vec::new();
     for name in &args.names {
-        let window = ops::find(session, name).await?.window;
+        let window = match ops::find(session, name).await {
+            // It was there a moment ago.
+            Err(error) if args.mine && error.kind == ErrorKind::Missing => continue,
+            found => found?.window,
+        };
         if found.iter().all(|(_, other)| *other != window) {
             found.push((name.as_str(), window));
         }

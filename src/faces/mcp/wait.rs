@@ -12,6 +12,7 @@ use super::call::{
     Answer, Call, Limit, NAME_CHARS, Reply, TEXT_CHARS, ToolCall, Wait, line, short, within,
     within_time, worded,
 };
+use crate::config::parse_group;
 use crate::model::*;
 use crate::ops::{self, StartedRun, TaskSession, WaitArguments, one_or_more, seconds};
 use crate::rules::wire::WaitRequest;
@@ -204,6 +205,11 @@ pub(super) struct RunTask {
     ignore_case: bool,
     /// Run at most so many at once of all runs with this name, like build:2; the others wait
     slot: Option<String>,
+    /// When its end sends a message: always (the default), failed, never; a question always does
+    #[schemars(with = "String")]
+    wake: Option<WakePolicy>,
+    /// One message for the runs of this group: when the last has ended, and at once when one fails or asks
+    group: Option<String>,
     /// With wait or until: the longest time to wait (50, at most 600)
     #[serde(deserialize_with = "seconds")]
     #[schemars(with = "f64")]
@@ -220,6 +226,7 @@ impl ToolCall for RunTask {
         }
         let slot = self.slot.as_deref().map(Slot::parse).transpose();
         let slot = slot.map_err(|why| Error::usage(format!("slot: {why}")))?;
+        let group = self.group.as_deref().map(parse_group);
         let is_held = !self.until.is_empty();
         let will_wait = is_held || self.wait || call.takes_handles;
         if !is_held && !self.stop.is_empty() {
@@ -232,6 +239,10 @@ impl ToolCall for RunTask {
                 settings: TaskSettings {
                     notify_on: NotifyOn::given(self.notify_on, self.regex, self.ignore_case),
                     slot,
+                    wake: self.wake,
+                    group: group
+                        .transpose()
+                        .map_err(|why| Error::usage(format!("group: {why}")))?,
                     ..TaskSettings::default()
                 },
                 env: self.env.into_iter().collect(),

@@ -219,6 +219,10 @@ pub(crate) fn task(notation: &str) -> Task {
             None if word == "stopped" => task.stopped = Some(Stop::BySignal),
             None if word == "background" => task.stopped = Some(Stop::BackgroundRead),
             Some(("owner", owner)) => task.owner = Some(owner.to_owned()),
+            Some(("group", group)) => task.settings.group = Some(group.to_owned()),
+            Some(("wake", wake)) => {
+                task.settings.wake = Some(serde_json::from_value(wake.into()).unwrap())
+            }
             Some(("ended", ms)) => task.ended_at = Some(ms.parse().unwrap()),
             Some(("started", ms)) => task.started_at = Some(ms.parse().unwrap()),
             Some(("limit", ms)) => {

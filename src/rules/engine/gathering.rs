@@ -93,6 +93,15 @@ struct GatheredEvent {
     is_known_to_owner: bool,
 }
 
+impl GatheredEvent {
+    fn new(delivered: DeliveredEvent) -> Self {
+        Self {
+            delivered,
+            is_known_to_owner: false,
+        }
+    }
+}
+
 /// The addressee of a delivery.
 #[derive(Debug, PartialEq, Eq)]
 struct Audience {
@@ -102,23 +111,22 @@ struct Audience {
 }
 
 impl Gathering {
-    pub(super) fn new(due: Instant, undelivered: Vec<DeliveredEvent>) -> Self {
-        let mut gathering = Self {
+    pub(super) fn new(due: Instant) -> Self {
+        Self {
             due,
             is_closed: false,
             events: Vec::new(),
-        };
-        for delivered in undelivered {
-            gathering.add(delivered);
         }
-        gathering
     }
 
     pub(super) fn add(&mut self, delivered: DeliveredEvent) {
-        self.events.push(GatheredEvent {
-            delivered,
-            is_known_to_owner: false,
-        });
+        self.events.push(GatheredEvent::new(delivered));
+    }
+
+    /// Adds events that are earlier than all of its own.
+    pub(super) fn add_first(&mut self, earlier: Vec<DeliveredEvent>) {
+        let earlier = earlier.into_iter().map(GatheredEvent::new);
+        self.events.splice(0..0, earlier);
     }
 
     /// Replaces the event with this number, if it is gathered here. Returns whether it is.
@@ -130,16 +138,13 @@ impl Gathering {
             .is_some()
     }
 
-    /// Returns the lowest number of its events: one that is delivered again is of an earlier look.
-    pub(super) fn first_seq(&self) -> Option<Seq> {
-        let events = self.events.iter();
-        events.map(|gathered| gathered.delivered.seq).min()
+    pub(super) fn seqs(&self) -> impl Iterator<Item = Seq> {
+        self.events.iter().map(|gathered| gathered.delivered.seq)
     }
 
     /// Returns the highest sequence number of its events; 0 for none.
     pub(super) fn last_seq(&self) -> Seq {
-        let seqs = self.events.iter().map(|gathered| gathered.delivered.seq);
-        seqs.max().unwrap_or(0)
+        self.seqs().max().unwrap_or(0)
     }
 
     /// Notes that the owners of these events have read them.

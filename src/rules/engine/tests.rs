@@ -67,8 +67,19 @@ impl Driver {
                 }
                 ["has", "read", owner, ref seqs @ ..] => {
                     let seqs: Vec<Seq> = seqs.iter().map(|seq| seq.parse().unwrap()).collect();
-                    self.engine.note_seen(owner, &seqs);
+                    self.engine.note_seen(owner, &seqs, self.now);
                     Vec::new()
+                }
+                ["gives", "up", window, seq] => {
+                    let look = self.engine.last_look().unwrap();
+                    let mut task = (*look.tasks[&window.parse().unwrap()]).clone();
+                    let effects = self.engine.note_unrestartable(&task, self.now);
+                    task.settings.restarts = None;
+                    let kind = EventKind::Exited { replaced: None };
+                    let seq = seq.parse().unwrap();
+                    self.engine
+                        .queue_delivery(seq, Event { kind, task }, self.now);
+                    effects
                 }
                 _ => self.engine.look(snapshot(step), self.now),
             },

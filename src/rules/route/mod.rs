@@ -32,6 +32,7 @@ pub(crate) fn reach(event: &Event) -> Reach {
         } => Reach::Notice,
         // A task that crashes again and again wakes the agent once, when it gives up.
         EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => Reach::Notice,
+        EventKind::Exited { .. } | EventKind::Disappeared { .. } if !wakes(event) => Reach::Notice,
         EventKind::Exited {
             replaced: None | Some(ReplacedBy::OtherAgent | ReplacedBy::Other),
         }
@@ -49,6 +50,15 @@ pub(crate) fn reach(event: &Event) -> Reach {
                     | GoneReason::Moved,
                 ),
         } => Reach::FollowUp,
+    }
+}
+
+/// Whether the end of this run is to wake its owner, as far as its launch has said.
+fn wakes(event: &Event) -> bool {
+    match event.task.settings.wake.unwrap_or_default() {
+        WakePolicy::Always => true,
+        WakePolicy::Failed => event.level() == Level::Warning,
+        WakePolicy::Never => false,
     }
 }
 

@@ -82,6 +82,15 @@ fn what_is_delivered_and_how() {
         answers @12 api running ? Go? => nothing
         => nothing
 
+        ## a run says whether its end wakes; a question always does
+        @1 a running -> @1 a dead 0 wake=failed => notice tmux task @1 (a) exited with code 0
+        @1 a running -> @1 a dead 1 wake=failed => followUp! tmux task @1 (a) exited with code 1
+        @1 a running -> @1 a dead 1 wake=never => notice! tmux task @1 (a) exited with code 1
+        @1 a running wake=never -> => notice! tmux task @1 (a) disappeared from session
+        @1 a running -> @1 a running bell wake=never
+            => followUp tmux task @1 (a) sent a terminal notification
+        asks @1 a running wake=never ? Go? => followUp! tmux task @1 (a) is waiting for input: Go?
+
         ## a message leaves out what started
         @2 b running -> @1 a running; @2 b dead 0 => followUp tmux task @2 (b) exited with code 0
         -> @1 a running bell => followUp tmux task @1 (a) sent a terminal notification

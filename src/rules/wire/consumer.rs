@@ -11,7 +11,8 @@ use crate::model::{Body, Event, EventType, Kind, Level, Millis, Seq};
 pub(crate) const SINK_PREFIX: &str = "sink:";
 
 /// The clients that have an adapter. Their owners and consumers are named `CLIENT:ID`.
-pub(crate) const ADAPTER_CLIENTS: [&str; 5] = ["claude", "codex", "copilot", "opencode", "pi"];
+pub(crate) const ADAPTER_CLIENTS: [&str; 6] =
+    ["claude", "codex", "copilot", "opencode", "pi", "qwen"];
 
 /// Returns the client of an owner or of a conversation's consumer, if that has an adapter.
 pub(crate) fn client_of(owner: &str) -> Option<&'static str> {

@@ -45,9 +45,9 @@ pub(super) fn serve(cx: &Cx, request: Request) -> Story<'_> {
             state.engine.expect_reader(owner, until, state.now);
         }),
         // These an owner has read.
-        Request::Seen { owner, events } => {
-            noted(cx, move |state| state.engine.note_seen(&owner, &events))
-        }
+        Request::Seen { owner, events } => noted(cx, move |state| {
+            state.engine.note_seen(&owner, &events, state.now)
+        }),
         Request::Send(request) => answered(send::send(cx, request)),
         Request::Kill {
             tasks,

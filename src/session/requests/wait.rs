@@ -75,7 +75,7 @@ pub(super) async fn wait(cx: &Cx, request: WaitRequest) -> Result<Response, Erro
     let result = result(wait, verdict, lines, end, cx.with(|state| state.now));
     if returns.has_event() {
         cx.recorded().await;
-        cx.with(|state| state.engine.note_return(&returns));
+        cx.with(|state| state.engine.note_return(&returns, state.now));
     }
     Ok(Response::Waited(result))
 }

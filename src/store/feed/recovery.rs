@@ -1,5 +1,6 @@
 //! Reads from the feed what a starting daemon needs.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use super::reader::{Reader, end_of_files, find};
 use super::segments::FeedEnd;
 use crate::files;
 use crate::model::*;
+use crate::rules::restarts::restart_of;
 use crate::rules::route::{Reach, reach};
 use crate::rules::wire::SnapshotLine;
 
@@ -252,9 +254,8 @@ impl PendingEvents {
             | EventKind::Exited { .. }
             | EventKind::Disappeared { .. } => {
                 restarting.retain(|end| end.event.task.window != window);
-                // A failure that is not a message: a restart follows.
                 let is_end = matches!(event.kind, EventKind::Exited { replaced: None });
-                if is_end && reach(event) == Reach::Notice {
+                if is_end && restart_of(&event.task).is_some() {
                     restarting.push(delivered());
                 }
             }
@@ -270,19 +271,20 @@ impl PendingEvents {
             .retain(|event| !events.contains(&event.seq));
     }
 
-    /// Drops what the last look shows to be settled: announced restarts, and events before `first`, the
-    /// first one that is not delivered yet, or all of them. It was decided that those are not delivered.
-    pub fn forget_settled(&mut self, look: &Snapshot, first: Option<Seq>) {
-        let is_open = |seq| first.is_some_and(|first| first <= seq);
+    /// Drops what the last look shows to be settled: announced restarts, and events that are not `undelivered`. It
+    /// was decided that those are not delivered.
+    pub fn forget_settled(&mut self, look: &Snapshot, undelivered: &BTreeSet<Seq>) {
         self.restarting.retain(|end| {
             let ended = &end.event.task;
             let task = look.tasks.get(&ended.window);
             task.is_some_and(|task| {
-                let is_announced = task.settings.restarts.is_some() || is_open(end.seq);
+                let is_announced =
+                    task.settings.restarts.is_some() || undelivered.contains(&end.seq);
                 !task.is_alive() && task.run == ended.run && is_announced
             })
         });
-        self.undelivered.retain(|event| is_open(event.seq));
+        self.undelivered
+            .retain(|event| undelivered.contains(&event.seq));
     }
 
     /// Returns the tasks that wait for input, as they were when that was recorded.
@@ -296,8 +298,8 @@ impl PendingEvents {
         inputs.collect()
     }
 
-    /// Returns the number of the first event that is not delivered yet.
-    pub fn first_undelivered(&self) -> Option<Seq> {
-        Some(self.undelivered.first()?.seq)
+    /// Whether there are events that are not delivered yet.
+    pub fn has_undelivered(&self) -> bool {
+        !self.undelivered.is_empty()
     }
 }

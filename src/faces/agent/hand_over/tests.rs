@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::config::Deliver;
 use crate::config::paths::Paths;
 use crate::faces::agent::AgentClient;
 use crate::faces::agent::follower::{FeedReading, StreamStart};
@@ -28,6 +29,7 @@ fn adapter() -> (
         shown.map_err(|_| Error::failed("it has ended"))
     };
     let adapter = Adapter {
+        deliver: Deliver::AfterTurn,
         to: "p".to_owned(),
         session_name: "work".to_owned(),
         say: Box::new(say),

@@ -4,7 +4,9 @@ use crate::rules::engine::tests::describe_delivery;
 
 /// The events of a story, numbered from 1.
 fn gathered(story: &str) -> Gathering {
-    Gathering::new(Instant::now(), delivered(1, events_of(story)))
+    let mut gathering = Gathering::new(Instant::now());
+    gathering.add_first(delivered(1, events_of(story)));
+    gathering
 }
 
 /// `notice pi:1 of 1 2: TEXT`, `followUp! of 3: TEXT`.

@@ -33,9 +33,81 @@ fn events_are_gathered_and_delivered_when_they_are_due() {
     );
 }
 
-/// Checks stories in which `BEGIN` stands for these steps.
+#[test]
+fn a_group_is_one_message_with_its_last_end_and_at_once_where_one_needs_somebody() {
+    check_after(
+        "@1 a running G; @2 b running G; @3 c running => tmux: 3 tasks, 0 waiting, 0 dead
+        +100 @1 a dead 0 G; @2 b running G; @3 c running => 1 exited @1 0; tmux: 3 tasks, 0 waiting, 1 dead
+        +1000",
+        "
+        ## the last one ends
+        BEGIN
+        @1 a dead 0 G; @2 b dead 0 G; @3 c running => 2 exited @2 0; tmux: 3 tasks, 0 waiting, 2 dead
+        +50 => 3 followUp pi:1 of 1 2
+
+        ## it fails
+        BEGIN
+        @1 a dead 0 G; @2 b dead 2 G; @3 c running => 2 exited @2 2; tmux: 3 tasks, 0 waiting, 2 dead
+        +50 => 3 followUp! pi:1 of 1 2
+
+        ## its window goes
+        BEGIN
+        @1 a dead 0 G; @3 c running => 2 disappeared @2; tmux: 2 tasks, 0 waiting, 1 dead
+        +50 => 3 followUp! pi:1 of 1 2
+
+        ## one fails, and a third runs on
+        BEGIN
+        @1 a dead 0 G; @2 b dead 2 G; @3 c running; @4 d running G
+            => 2 exited @2 2 & 3 started @4; tmux: 4 tasks, 0 waiting, 2 dead
+        +50 => 4 followUp! pi:1 of 1 2 3
+        @1 a dead 0 G; @2 b dead 2 G; @3 c running; @4 d dead 0 G
+            => 5 exited @4 0; tmux: 4 tasks, 0 waiting, 3 dead
+        +50 => 6 followUp pi:1 of 5
+
+        ## what its owner has read meanwhile does not wake
+        BEGIN
+        has read pi:1 1
+        +50 => 2 notice pi:1 of 1
+        @1 a dead 0 G; @2 b dead 0 G; @3 c running => 3 exited @2 0; tmux: 3 tasks, 0 waiting, 2 dead
+        +50 => 4 followUp pi:1 of 3
+
+        ## a run whose end wakes nobody is not waited for
+        BEGIN
+        @1 a dead 0 G; @2 b running G wake=never; @3 c running
+        +50 => 2 followUp pi:1 of 1
+
+        ## it asks, and its bell is told without the others
+        BEGIN
+        @1 a dead 0 G; @2 b running G bell; @3 c running => 2 notify @2 x1
+        +50 => 3 followUp pi:1 of 2
+        @1 a dead 0 G; @2 b running G : Sure? [y/n]; @3 c running
+        +250 @1 a dead 0 G; @2 b running G : Sure? [y/n]; @3 c running
+            => 4 input @2: Sure? [y/n]; tmux: 3 tasks, 1 waiting, 1 dead
+        +50 => 5 followUp! pi:1 of 1 4
+
+        ## a restart that is impossible is none
+        BEGIN
+        @1 a dead 0 G; @2 b dead 1 G restarts=3,90000,0; @3 c running
+            => 2 exited @2 1; tmux: 3 tasks, 0 waiting, 2 dead
+        +50 => 3 notice! pi:1 of 2
+        gives up @2 2 => tmux: 3 tasks, 0 waiting, 2 dead
+        +50 => 4 followUp! pi:1 of 1 2
+
+        ## tasks of others are of another group
+        BEGIN
+        @1 a dead 0 G; @2 b running group=h owner=pi:1; @3 c running group=g owner=pi:2
+        +50 => 2 followUp pi:1 of 1
+        ",
+    );
+}
+
+/// Checks stories in which `BEGIN` stands for these steps, and `G` for a group.
 fn check_after(begin: &str, text: &str) {
-    check_live(&text.replace("BEGIN", begin));
+    check_live(
+        &text
+            .replace("BEGIN", begin)
+            .replace(" G", " group=g owner=pi:1"),
+    );
 }
 
 #[test]
@@ -152,23 +224,24 @@ fn records_bear_the_time_of_their_making() {
 #[test]
 fn nothing_is_delivered_before_the_disk_has_had_it() {
     let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
-    let mut check = |step: &str, expected: &[&str], undelivered: Option<Seq>| {
+    let mut check = |step: &str, expected: &[&str], undelivered: &[Seq]| {
         let mut actual = driver.step(step);
         actual.retain(|effect| !effect.starts_with("tmux"));
         assert_eq!(actual, expected, "{step}");
-        assert_eq!(driver.engine.first_undelivered(), undelivered, "{step}");
+        let actual: Vec<Seq> = driver.engine.undelivered().into_iter().collect();
+        assert_eq!(actual, undelivered, "{step}");
         assert_eq!(driver.engine.deliver_at(), None, "{step}");
     };
-    check("tried 0", &[], None);
-    check("", &[], None);
-    check("@1 a dead 1", &["1 exited @1 1"], Some(1));
-    check("+60", &[], Some(1));
+    check("tried 0", &[], &[]);
+    check("", &[], &[]);
+    check("@1 a dead 1", &["1 exited @1 1"], &[1]);
+    check("+60", &[], &[1]);
     // What comes when the first is due is delivered by itself.
-    check("+1 @1 a dead 1; @2 b dead 2", &["2 exited @2 2"], Some(1));
-    check("+60", &[], Some(1));
-    check("tried 1", &["3 followUp! of 1"], Some(2));
-    check("tried 2", &["4 followUp! of 2"], None);
-    check("+60", &[], None);
+    check("+1 @1 a dead 1; @2 b dead 2", &["2 exited @2 2"], &[1, 2]);
+    check("+60", &[], &[1, 2]);
+    check("tried 1", &["3 followUp! of 1"], &[2]);
+    check("tried 2", &["4 followUp! of 2"], &[]);
+    check("+60", &[], &[]);
 }
 
 #[test]
@@ -178,11 +251,12 @@ fn what_is_seen_while_the_disk_is_slow_is_a_notice() {
     driver.step("");
     driver.step("@1#1 a dead 1");
     assert_eq!(driver.step("+60"), [] as [&str; 0]);
-    driver.engine.note_return(&WaitReturn {
+    let returns = WaitReturn {
         owner: None,
         window: WindowId(1),
         run: Some(1),
         outcome: WaitOutcome::Exited,
-    });
+    };
+    driver.engine.note_return(&returns, driver.now);
     assert_eq!(driver.step("tried 1"), ["2 notice! of 1"]);
 }
