@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Runs the adapters with the real clients, against a scripted model on loopback.
 #
-#   tests/clients.sh [--clients DIR] [SCENARIO...]     (default: all)
+#   tests/clients.sh [--clients DIR] [--newest] [SCENARIO...]     (default: all)
 #
 #   pi, claude, codex, opencode   one message when a task ends: while the client is idle,
 #                                 and after it was killed and restarted (pi: also if the receipt
 #                                 is lost)
-#   copilot, opencode2            each end is told once: while the client is idle and busy, ten at
+#   copilot, qwen, opencode2      each end is told once: while the client is idle and busy, ten at
 #                                 once, after a kill of the daemon, a restart and a kill of the
 #                                 client. opencode2 is a stand-in for OpenCode 2: opencode2.mjs
+#   turns-pi, turns-claude, turns-opencode, turns-copilot
+#                                 a message comes after the turn, and with `next-step` within it
 #   escape, clear, removed        Claude Code: Escape during a turn, /clear, an emptied queue: what
 #                                 was dropped or not answered is given again (a minute each)
 #   claude+claude, codex+codex, opencode+opencode, pi+pi, pi+claude, claude+opencode,
@@ -18,6 +20,9 @@
 #
 # --clients DIR  folder of the clients; missing ones are installed into it
 #                (default: target/clients; about 2.0 GB)
+# --newest       the newest version of each client that the registry has, in a folder of its own,
+#                instead of those that the adapters were last tested with; at the end a table of
+#                versions and scenarios
 #
 # Each client runs in a network namespace with loopback only, with an empty
 # environment, a private HOME and an invented key. The script reports scenarios that
@@ -30,6 +35,7 @@ usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"; }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 clients=$root/target/clients
+newest=
 names=()
 while [ $# -gt 0 ]; do
     case $1 in
@@ -37,8 +43,10 @@ while [ $# -gt 0 ]; do
             clients=${2:?"tests/clients.sh: --clients takes a folder"}
             shift
             ;;
-        pi | claude | codex | opencode | copilot | opencode2 | escape | clear | removed | mcp | pi+pi | pi+claude | claude+claude | claude+opencode | \
-            codex+codex | codex+opencode | opencode+opencode) names+=("$1") ;;
+        --newest) newest=yes ;;
+        pi | claude | codex | opencode | copilot | qwen | opencode2 | escape | clear | removed | mcp | pi+pi | pi+claude | claude+claude | claude+opencode | \
+            codex+codex | codex+opencode | opencode+opencode | \
+            turns-pi | turns-claude | turns-opencode | turns-copilot) names+=("$1") ;;
         -h | --help)
             usage
             exit 0
@@ -51,8 +59,9 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ ${#names[@]} -gt 0 ] || names=(pi claude codex opencode copilot opencode2 escape clear removed mcp pi+pi claude+claude codex+codex
-    opencode+opencode pi+claude claude+opencode codex+opencode)
+[ ${#names[@]} -gt 0 ] || names=(pi claude codex opencode copilot qwen opencode2 escape clear removed mcp pi+pi claude+claude codex+codex
+    opencode+opencode pi+claude claude+opencode codex+opencode
+    turns-pi turns-claude turns-opencode turns-copilot)
 for program in unshare ip npm python3 git tmux; do
     command -v "$program" >/dev/null || {
         echo "tests/clients.sh: \`$program\` is missing" >&2
@@ -60,11 +69,24 @@ for program in unshare ip npm python3 git tmux; do
     }
 done
 
-install_client() { # FOLDER PACKAGE...
-    local folder=$clients/$1
-    shift
-    [ -d "$folder/node_modules" ] || npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "$@"
+install_client() { # FOLDER PACKAGE@VERSION
+    local folder=$clients/$1 package=$2
+    if [ -n "$newest" ] && [ "$1" != node ]; then
+        local version
+        version=$(npm view "${package%@*}" version) || return 1
+        package=${package%@*}@$version
+    fi
+    if [ "$(version_of "$1" "${package%@*}")" != "${package##*@}" ] && ! { [ "$1" = node ] && [ -d "$folder" ]; }; then
+        rm -rf "$folder"
+        npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "$package"
+    fi
 }
+
+version_of() { # FOLDER PACKAGE
+    sed -n 's/^[[:blank:]]*"version": "\(.*\)",*$/\1/p' "$clients/$1/node_modules/$2/package.json" 2>/dev/null | head -n 1
+}
+
+[ -z "$newest" ] || clients=$clients/newest
 
 mkdir -p "$clients"
 clients=$(cd "$clients" && pwd -P)
@@ -72,16 +94,18 @@ install_client node node@24
 PATH=$clients/node/node_modules/node/bin:$PATH
 for name in "${names[@]}"; do
     [ "$name" = mcp ] && name=mcp+claude+opencode
+    name=${name#turns-}
     for client in ${name//+/ }; do
         case $client in
-            pi) install_client pi @earendil-works/pi-coding-agent@1.5.2 ;;
-            claude | escape | clear | removed) install_client claude @anthropic-ai/claude-code@2.1.330 ;;
-            codex) install_client codex @openai/codex@0.169.0 ;;
+            pi) install_client pi @earendil-works/pi-coding-agent@1.6.0 ;;
+            claude | escape | clear | removed) install_client claude @anthropic-ai/claude-code@2.1.332 ;;
+            codex) install_client codex @openai/codex@0.171.0 ;;
             opencode)
                 install_client opencode opencode-ai@1.18.33
                 install_client opencode-config @opencode-ai/plugin@1.18.33
                 ;;
             copilot) install_client copilot @github/copilot@1.0.102 ;;
+            qwen) install_client qwen @qwen-code/qwen-code@0.24.4 ;;
             mcp) install_client inspector @modelcontextprotocol/inspector@2.12.0 ;;
         esac || echo "tests/clients.sh: $client could not be installed" >&2
     done
@@ -96,13 +120,41 @@ fi
 namespace=(unshare --net --pid --fork --mount-proc --kill-child)
 [ "$(id -u)" = 0 ] || namespace=("${namespace[@]:0:1}" --map-root-user "${namespace[@]:1}")
 failed=0
+declare -A results
 for name in "${names[@]}"; do
     if "${namespace[@]}" -- env -i PATH="$PATH" LANG=C.UTF-8 \
         python3 -B "$root/tests/clients/run.py" "$name" "$program" "$clients"; then
         echo "ok $name"
+        result=ok
     else
         echo "FAILED $name"
+        result=FAILED
         failed=1
     fi
+    case $name in
+        escape | clear | removed) told=claude ;;
+        mcp) told="claude opencode" ;;
+        turns-*) told=${name#turns-} ;;
+        *) told=$(tr + '\n' <<<"$name" | sort -u) ;;
+    esac
+    for client in $told; do
+        results[$client]+="${results[$client]:+, }$name $result"
+    done
 done
+if [ -n "$newest" ]; then
+    echo
+    # opencode2 is a stand-in, which has no version.
+    echo "| client, on $(date +%F) | version | scenarios |"
+    echo '|---|---|---|'
+    while read -r client package; do
+        [ -z "${results[$client]:-}" ] || echo "| $client | $(version_of "$client" "$package") | ${results[$client]} |"
+    done <<'END'
+pi @earendil-works/pi-coding-agent
+claude @anthropic-ai/claude-code
+codex @openai/codex
+opencode opencode-ai
+copilot @github/copilot
+qwen @qwen-code/qwen-code
+END
+fi
 exit "$failed"

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -45,7 +46,7 @@ class World:
         self.program = program
         os.symlink(program, f"{self.root}/bin/tmux-task")
         node = f"{clients}/node/node_modules/node/bin"
-        packages = [f"{clients}/{name}/node_modules/.bin" for name in ("claude", "codex", "opencode", "pi", "copilot")]
+        packages = [f"{clients}/{name}/node_modules/.bin" for name in ("claude", "codex", "opencode", "pi", "copilot", "qwen")]
         path = [f"{self.root}/bin", node, *packages, "/usr/local/bin", "/usr/bin", "/bin"]
         self.env = {
             "HOME": self.home, "SHELL": "/bin/bash", "LANG": "C.UTF-8", "TERM": "xterm-256color", "PATH": ":".join(path),
@@ -179,6 +180,18 @@ class Client:
 def client_said(client, text):
     with open(client.log, encoding="utf-8", errors="replace") as log:
         return text in log.read()
+
+
+def check_withheld(client, world, names):
+    """A task belongs to the session and does not have its variables."""
+    client.run("tmux-task run seen -- 'env; sleep 1000'")
+    until("the model has the window of `seen`", lambda: client.heard("task=seen") or client.heard(" (seen) in "))
+    task = next(one for one in json.loads(world.task("ls", "--json").stdout)["tasks"] if one["windowName"] == "seen")
+    seen = until("its environment", lambda: world.task("logs", "seen").stdout)
+    for name in names:
+        if f"\n{name}=" in seen:
+            raise SystemExit(f"the task has {name}")
+    print(f"a task's owner: {task['owner']}")
 
 
 class Terminal(Client):
@@ -528,16 +541,55 @@ class Copilot(Terminal):
         until("Copilot has quit", lambda: not self.tui("list-panes", "-t", self.tab))
 
     def check(self, world):
-        """A task belongs to the session and does not have its variables."""
-        self.run("tmux-task run seen -- 'env; sleep 1000'")
-        until("the model has the window of `seen`", lambda: self.heard("task=seen"))
-        task = next(one for one in json.loads(world.task("ls", "--json").stdout)["tasks"] if one["windowName"] == "seen")
-        seen = until("its environment", lambda: world.task("logs", "seen").stdout)
-        for name in ("COPILOT_AGENT_SESSION_ID", "COPILOT_CLI", "COPILOT_LOADER_PID"):
-            if f"\n{name}=" in seen:
-                raise SystemExit(f"the task has {name}")
-        print(f"a task's owner: {task['owner']}")
+        check_withheld(self, world, ("COPILOT_AGENT_SESSION_ID", "COPILOT_CLI", "COPILOT_LOADER_PID"))
+
+
+class Qwen(Terminal):
+    """Qwen Code, with a provider of its own. Its terminal has a launcher, the program is a child of it."""
+    name = "qwen"
+
+    def set_environment(self):
+        super().set_environment()
+        self.env.update(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=f"{self.model.url}/v1", OPENAI_MODEL="fake-1")
+
+    def configure(self):
+        settings = {
+            "security": {"auth": {"selectedType": "openai"}},
+            "general": {"enableAutoUpdate": False},
+            # Else a request for suggestions follows each turn.
+            "ui": {"enableFollowupSuggestions": False},
+        }
+        self.write(f"{self.home}/.qwen/settings.json", json.dumps(settings))
+
+    def command(self, resume):
+        return ["qwen", "--yolo", *(["--continue"] if resume else [])]
+
+    def is_ready(self, screen):
+        return "Type your message" in screen
+
+    def prompt(self, text):
+        # Of keys that come fast, it loses one now and then.
+        self.tui("set-buffer", text)
+        self.tui("paste-buffer", "-p", "-t", self.tab)
+        time.sleep(0.5)
+        self.tui("send-keys", "-t", self.tab, "Enter")
+
+    def quit(self):
+        self.prompt("/quit")
+        until("Qwen Code has quit", lambda: not self.tui("list-panes", "-t", self.tab))
+
+    def crash(self):
+        """A signal to the launcher only would let the program quit."""
+        for name in os.listdir(f"{self.home}/.qwen/sessions"):
+            try:
+                os.kill(int(re.match(r"\d+", name)[0]), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        super().crash()
+
+    def check(self, world):
+        check_withheld(self, world, ("QWEN_CODE", "QWEN_CODE_SESSION_ID", "QWEN_CODE_MESSAGING_TOKEN"))
 
 
 KINDS = {kind.name: kind for kind in (Pi, Claude, Codex, Opencode)}
-SIX = {"copilot": Copilot, "opencode2": Opencode2}
+SIX = {"copilot": Copilot, "opencode2": Opencode2, "qwen": Qwen}

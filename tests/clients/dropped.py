@@ -22,7 +22,8 @@ def consumers(world):
 
 
 def until_acknowledged(world):
-    until("every message is acknowledged", lambda: all(one["lag"] == 0 for one in consumers(world).values()))
+    # Of conversations that are followed.
+    until("every message is acknowledged", lambda: all(one["lag"] == 0 for one in consumers(world).values() if one["reader"]))
 
 
 def expect(client, name, n):
@@ -100,7 +101,8 @@ def clear(world):
 
 
 def removed(world):
-    """The host empties the queue that the message is in."""
+    """The host empties the queue that the message is in, as it is only during a turn."""
+    world.write(f"{world.home}/.config/tmux-task/config.toml", '[agents]\ndeliver = "next-step"\n')
     world.install(Claude)
     client = Claude(world)
     client.start()

@@ -1,8 +1,8 @@
 """A scripted model on loopback: OpenAI chat completions and responses, Anthropic messages, streaming.
 
-A user's message `RUN: COMMAND` is answered by a call of the client's shell tool with COMMAND,
-`CALL: TOOL ARGUMENTS` by a call of the tool whose name ends with TOOL with these arguments (JSON),
-each such line once; everything else by `noted`. `requests` has the texts of each request that a conversation's turn made.
+A user's message `RUN: COMMAND` is answered by a call of the client's shell tool with COMMAND, with
+` THEN: COMMAND` by one more in the same turn, `CALL: TOOL ARGUMENTS` by a call of the tool whose name ends
+with TOOL with these arguments (JSON), each such line once; everything else by `noted`. `requests` has the texts of each request that a conversation's turn made.
 While `answers` is cleared, it notes requests and does not answer.
 """
 import http.server
@@ -32,10 +32,12 @@ def call_for(prompt, tools):
             if str(tool.get("name")).endswith(name):
                 return tool["name"], json.JSONDecoder().raw_decode(arguments)[0]
     for tool in tools:
-        if prompt.startswith("RUN: ") and str(tool.get("name")).lower() in ("bash", "exec_command", "shell"):
+        if prompt.startswith("RUN: ") and str(tool.get("name")).lower() in ("bash", "exec_command", "shell", "run_shell_command"):
             schema = tool.get("parameters") or tool.get("input_schema") or {}
             name = "cmd" if tool["name"] == "exec_command" else "command"
-            return tool["name"], {name: "run it" for name in schema.get("required", [])} | {name: prompt[5:].strip()}
+            properties = schema.get("properties", {})
+            needed = {name: False if properties.get(name, {}).get("type") == "boolean" else "run it" for name in schema.get("required", [])}
+            return tool["name"], needed | {name: prompt[5:].strip()}
     return None
 
 
@@ -102,17 +104,19 @@ class Model:
         self.requests.append((time.time(), heard))
         # A prompt that is given during a turn comes with other messages, and some put words around it.
         for m in reversed(messages):
-            if m["role"] == "assistant":
-                return None
             content = m.get("content")
             if isinstance(content, list):
                 # A tool's result is a user's message too, for some.
                 content = [part for part in content if not isinstance(part, dict) or part.get("type") == "text"]
             for text in texts_of(content) if m["role"] == "user" else []:
                 found = re.search(r"^(RUN|CALL): .*$", text, re.MULTILINE)
-                if found and found[0] not in self.done:
-                    self.done.add(found[0])
-                    return call_for(found[0], body["tools"])
+                if not found:
+                    continue
+                for n, step in enumerate(found[0].split(" THEN: ")):
+                    if (found[0], n) not in self.done:
+                        self.done.add((found[0], n))
+                        return call_for(step if n == 0 else f"RUN: {step}", body["tools"])
+                return None
         return None
 
 

@@ -15,6 +15,7 @@ from dropped import DROPPED  # noqa: E402
 from mcp import mcp  # noqa: E402
 from pairs import PAIRS, pair  # noqa: E402
 from six import six  # noqa: E402
+from turns import turns  # noqa: E402
 
 
 def alone(world, kind):
@@ -71,6 +72,8 @@ def main():
             DROPPED[scenario](world)
         elif scenario in PAIRS:
             pair(world, *PAIRS[scenario])
+        elif scenario.startswith("turns-"):
+            turns(world, (KINDS | SIX)[scenario.removeprefix("turns-")])
         elif scenario in SIX:
             six(world, SIX[scenario])
         else:

@@ -16,7 +16,8 @@ def exited(name, code=3):
 def begin(client, name, command, more=""):
     """Lets the model start a task; returns when the model has its window."""
     client.run(f"tmux-task run {name} -- '{command}'{more}")
-    until(f"the model has the window of `{name}`", lambda: client.heard(f"task={name}"))
+    # A shell with a terminal is told in other words.
+    until(f"the model has the window of `{name}`", lambda: client.heard(f"task={name}") or client.heard(f" ({name}) in "))
 
 
 def until_heard(client, *names):
