@@ -258,6 +258,12 @@ impl Task {
         }
     }
 
+    /// Whether both are of one group and owner.
+    pub(crate) fn is_of_group(&self, other: &Self) -> bool {
+        let group = self.settings.group.as_deref();
+        group.is_some() && group == other.settings.group.as_deref() && self.owner == other.owner
+    }
+
     /// Whether the run continues, as far as is known.
     pub fn is_alive(&self) -> bool {
         match self.life {

@@ -7,12 +7,15 @@ use crate::model::*;
 use crate::rules::diff::{diff, is_another_life};
 use crate::rules::input_episodes::Episodes;
 use crate::rules::restarts::restart_of;
-use crate::rules::route::{Reach, is_end, reach};
+use crate::rules::route::{Reach, can_be_held, is_end, reach};
 
 mod gathering;
 
 use gathering::{ExpectedReader, Gathering, is_read_by};
 pub(crate) use gathering::{ExpectedWait, WaitReturn};
+
+/// The most ends of one group that are held for one message.
+const MAX_HELD: usize = 50;
 
 /// By how much a reader of events may be later than their delivery would be without it.
 const READER_GRACE: Duration = Duration::from_millis(500);
@@ -304,8 +307,7 @@ impl Engine {
 
     /// Notes that the owners of these events have read them. Such an event is held no longer.
     fn note_known(&mut self, is_known: impl Fn(&DeliveredEvent) -> bool, now: Now) {
-        let read = self.held.extract_if(.., |held| is_known(held)).collect();
-        self.release(read, now.mono + self.settings.gather);
+        self.release(&is_known, now.mono + self.settings.gather);
         for gathering in &mut self.gatherings {
             gathering.note_known(&is_known);
         }
@@ -387,45 +389,51 @@ impl Engine {
         records
     }
 
-    /// Gathers an event for delivery, at `due` if it is the first one. An end as it should be waits for the last
-    /// run of its group; an event that needs somebody does not, and what was held is delivered with it.
+    /// Gathers an event for delivery, at `due` if it is the first one. A clean end waits for the last run of its
+    /// group; what wakes before is delivered with what was held.
     fn gather(&mut self, delivered: DeliveredEvent, due: Instant) {
         let event = &delivered.event;
-        let needs_somebody = reach(event) == Reach::FollowUp && !self.mutes(event);
-        let is_as_it_should = is_end(event) && event.level() == Level::Info;
-        if needs_somebody && is_as_it_should && self.has_group(&event.task) {
+        let task = event.task.clone();
+        let is_of_group = |held: &DeliveredEvent| held.event.task.is_of_group(&task);
+        if can_be_held(event) && !self.mutes(event) && self.group_goes_on(&task) {
             self.held.push(delivered);
+            let n_held = self.held.iter().filter(|held| is_of_group(held)).count();
+            if n_held == MAX_HELD {
+                self.release(is_of_group, due);
+            }
             return;
         }
         let is_about_a_run = !matches!(event.kind, EventKind::Notify { .. } | EventKind::Output(_));
-        if needs_somebody && is_about_a_run {
-            let is_of_it = |held: &mut DeliveredEvent| is_of_group(&held.event.task, &event.task);
-            let held = self.held.extract_if(.., is_of_it).collect();
-            self.release(held, due);
+        if is_about_a_run && reach(event) == Reach::FollowUp && !self.mutes(event) {
+            self.release(is_of_group, due);
         }
         self.open_gathering(due).add(delivered);
     }
 
     /// Delivers what was held for groups of which no run is alive any more.
     fn release_complete(&mut self, now: Now) {
-        let mut held = std::mem::take(&mut self.held);
-        let is_complete = |held: &mut DeliveredEvent| !self.has_group(&held.event.task);
-        let complete = held.extract_if(.., is_complete).collect();
-        self.held = held;
-        self.release(complete, now.mono + self.settings.gather);
+        let is_complete = self
+            .held
+            .iter()
+            .map(|held| !self.group_goes_on(&held.event.task));
+        let mut is_complete = is_complete.collect::<Vec<_>>().into_iter();
+        let due = now.mono + self.settings.gather;
+        self.release(|_| is_complete.next() == Some(true), due);
     }
 
-    fn release(&mut self, held: Vec<DeliveredEvent>, due: Instant) {
-        if !held.is_empty() {
-            self.open_gathering(due).add_first(held);
+    /// Delivers those of the held events, which are asked for in their order.
+    fn release(&mut self, mut is_due: impl FnMut(&DeliveredEvent) -> bool, due: Instant) {
+        let released: Vec<_> = self.held.extract_if(.., |held| is_due(held)).collect();
+        if !released.is_empty() {
+            self.open_gathering(due).add_first(released);
         }
     }
 
     /// Whether the task's group has others whose end will be told: they are alive, or will be restarted.
-    fn has_group(&self, task: &Task) -> bool {
+    fn group_goes_on(&self, task: &Task) -> bool {
         let mut tasks = self.last_look.iter().flat_map(|look| look.tasks.values());
         tasks.any(|other| {
-            is_of_group(other, task)
+            other.is_of_group(task)
                 && (other.is_alive() || self.will_restart(other))
                 && other.settings.wake != Some(WakePolicy::Never)
         })
@@ -443,12 +451,6 @@ impl Engine {
         self.last_seq += 1;
         Record::new(self.last_seq, now.wall, body)
     }
-}
-
-/// Whether the tasks are of one group and owner.
-fn is_of_group(task: &Task, other: &Task) -> bool {
-    let group = task.settings.group.as_deref();
-    group.is_some() && group == other.settings.group.as_deref() && task.owner == other.owner
 }
 
 /// Whether this is not the end of a run, or the end of the run that its window still shows.

@@ -505,8 +505,8 @@ fn from_host(mut record: Record, host: &str, owner: &str) -> Option<Record> {
     let told = seqs.iter().zip(std::mem::take(&mut message.details.events));
     let told = told.map(|(seq, event)| DeliveredEvent { seq: *seq, event });
     let told: Vec<DeliveredEvent> = told.collect();
-    let reaching = told.iter().map(|of| (&of.event, route::reach(&of.event)));
-    let (reach, level, content) = route::route(&reaching.collect::<Vec<_>>())?;
+    let told_events = told.iter().map(|of| (&of.event, route::Reach::FollowUp));
+    let (reach, level, content) = route::route(&told_events.collect::<Vec<_>>())?;
     if reach != route::Reach::FollowUp {
         return None;
     }

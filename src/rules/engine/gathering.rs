@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::model::*;
 use crate::rules::prompt::UserRules;
-use crate::rules::route::{Reach, reach, route};
+use crate::rules::route::{Reach, is_quiet, reaches, route};
 
 /// How a command that waited for a run has returned to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(super) struct ExpectedReader {
     pub(super) until: Instant,
 }
 
-/// Events that are delivered together. Bounded by what happens within the gathering time.
+/// Events that are delivered together: what happens within the gathering time, and what was held for their groups.
 #[derive(Debug)]
 pub(super) struct Gathering {
     pub(super) due: Instant,
@@ -195,23 +195,39 @@ impl Gathering {
         }
         let bodies = groups
             .into_iter()
-            .filter_map(|(audience, group)| deliver_to(audience, group));
+            .flat_map(|(audience, group)| deliver_to(&audience, group));
         bodies.collect()
     }
 }
 
-fn deliver_to(audience: Audience, group: Vec<GatheredEvent>) -> Option<Body> {
-    let routed = group.iter().map(|gathered| {
-        let event = &gathered.delivered.event;
-        let most = if gathered.is_known_to_owner || audience.of_shells {
-            Reach::Notice
-        } else {
-            Reach::FollowUp
-        };
-        (event, reach(event).min(most))
+/// Returns one record, or two: what is to wake nobody is a notice beside a message about others.
+fn deliver_to(audience: &Audience, group: Vec<GatheredEvent>) -> Vec<Body> {
+    let reaches = reaches(&limited(audience, &group));
+    let wakes = reaches.contains(&Reach::FollowUp);
+    let reached = group.into_iter().zip(reaches);
+    let (quiet, others): (Vec<_>, Vec<_>) = reached.partition(|(gathered, reach)| {
+        wakes && *reach == Reach::Notice && is_quiet(&gathered.delivered.event)
     });
-    let (reach, level, text) = route(&routed.collect::<Vec<_>>())?;
-    let owner = audience.owner;
+    let parts = [others, quiet].into_iter();
+    let parts = parts.map(|part| part.into_iter().map(|(gathered, _)| gathered).collect());
+    parts.filter_map(|part| body_of(audience, part)).collect()
+}
+
+/// Returns the events, each with how far it is delivered at most.
+fn limited<'a>(audience: &Audience, group: &'a [GatheredEvent]) -> Vec<(&'a Event, Reach)> {
+    let limited = group.iter().map(|gathered| {
+        let most = match gathered.is_known_to_owner || audience.of_shells {
+            true => Reach::Notice,
+            false => Reach::FollowUp,
+        };
+        (&gathered.delivered.event, most)
+    });
+    limited.collect()
+}
+
+fn body_of(audience: &Audience, group: Vec<GatheredEvent>) -> Option<Body> {
+    let (reach, level, text) = route(&limited(audience, &group))?;
+    let owner = audience.owner.clone();
     let delivered = group.into_iter().map(|gathered| gathered.delivered);
     Some(match reach {
         Reach::FollowUp => Body::follow_up(level, text, delivered.collect(), owner),

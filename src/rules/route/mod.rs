@@ -10,6 +10,9 @@ pub(crate) const HEADER: &str = "[tmux-task notification]";
 
 const TASK: &str = "tmux task ";
 
+/// The most bytes of a message that quote output.
+const MAX_TEXT: usize = 24 * 1024;
+
 /// How far an event is delivered. In ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
@@ -19,8 +22,57 @@ pub(crate) enum Reach {
     FollowUp,
 }
 
-/// Returns how far this event is delivered, before owners and shells are considered.
+/// Returns how far this event is delivered by itself, before owners and shells are considered.
 pub(crate) fn reach(event: &Event) -> Reach {
+    match is_quiet(event) {
+        true => reach_in_group(event).min(Reach::Notice),
+        false => reach_in_group(event),
+    }
+}
+
+/// Returns how far each of these events is delivered, which are gathered for one owner, at most as far as given: with
+/// an event that wakes, also the clean ends of its group that would wake nobody by themselves.
+pub(crate) fn reaches(events: &[(&Event, Reach)]) -> Vec<Reach> {
+    let alone = events.iter().map(|(event, most)| reach(event).min(*most));
+    let mut reaches: Vec<Reach> = alone.collect();
+    let told = events.iter().zip(&reaches);
+    let told: Vec<&Task> = told
+        .filter(|(_, reach)| **reach == Reach::FollowUp)
+        .map(|((event, _), _)| &event.task)
+        .collect();
+    for ((event, most), reach) in events.iter().zip(&mut reaches) {
+        if is_told_with_group(event) && told.iter().any(|task| event.task.is_of_group(task)) {
+            *reach = reach_in_group(event).min(*most);
+        }
+    }
+    reaches
+}
+
+/// Whether this is the end of a run that is to wake nobody, as its launch has said.
+pub(crate) fn is_quiet(event: &Event) -> bool {
+    let is_gone = matches!(event.kind, EventKind::Disappeared { .. });
+    (is_gone || is_end(event))
+        && match event.task.settings.wake.unwrap_or_default() {
+            WakePolicy::Always => false,
+            WakePolicy::Failed => event.level() != Level::Warning,
+            WakePolicy::Never => true,
+        }
+}
+
+/// Whether the message of a group has the event, which wakes nobody by itself.
+fn is_told_with_group(event: &Event) -> bool {
+    is_quiet(event) && event.task.settings.wake != Some(WakePolicy::Never)
+}
+
+/// Whether the event can wait for the last run of its group: a clean end that its owner is to hear of.
+pub(crate) fn can_be_held(event: &Event) -> bool {
+    let is_told = reach(event) == Reach::FollowUp || is_told_with_group(event);
+    let is_clean = is_end(event) && event.level() == Level::Info;
+    is_told && is_clean && reach_in_group(event) == Reach::FollowUp
+}
+
+/// Returns how far the event is delivered whatever its launch has said about its end.
+fn reach_in_group(event: &Event) -> Reach {
     match &event.kind {
         EventKind::InputResolved { .. } => Reach::FeedOnly,
         EventKind::Started { .. }
@@ -32,7 +84,6 @@ pub(crate) fn reach(event: &Event) -> Reach {
         } => Reach::Notice,
         // A task that crashes again and again wakes the agent once, when it gives up.
         EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => Reach::Notice,
-        EventKind::Exited { .. } | EventKind::Disappeared { .. } if !wakes(event) => Reach::Notice,
         EventKind::Exited {
             replaced: None | Some(ReplacedBy::OtherAgent | ReplacedBy::Other),
         }
@@ -53,25 +104,19 @@ pub(crate) fn reach(event: &Event) -> Reach {
     }
 }
 
-/// Whether the end of this run is to wake its owner, as far as its launch has said.
-fn wakes(event: &Event) -> bool {
-    match event.task.settings.wake.unwrap_or_default() {
-        WakePolicy::Always => true,
-        WakePolicy::Failed => event.level() == Level::Warning,
-        WakePolicy::Never => false,
-    }
-}
-
-/// Returns how far the events of a gathering are delivered, in their order and each with its reach, with which
-/// level and in which words; `None` when all of them are for the feed only.
+/// Returns how far the events of a gathering are delivered, in their order and each at most as far as given, with
+/// which level and in which words; `None` when all of them are for the feed only.
 pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<(Reach, Level, String)> {
-    let furthest = events.iter().map(|(_, reach)| *reach).max()?;
+    let reached = events.iter().zip(reaches(events));
+    let reached: Vec<(&Event, Reach)> =
+        reached.map(|((event, _), reach)| (*event, reach)).collect();
+    let furthest = reached.iter().map(|(_, reach)| *reach).max()?;
     // The text leaves out what the agent knows already; the level covers all events.
-    let told = events.iter().filter(|(_, reach)| *reach == furthest);
+    let told = reached.iter().filter(|(_, reach)| *reach == furthest);
     let delivered: Vec<&Event> = told.map(|(event, _)| *event).collect();
-    let shown = events.iter().filter(|(_, reach)| *reach > Reach::FeedOnly);
+    let shown = reached.iter().filter(|(_, reach)| *reach > Reach::FeedOnly);
     let level = shown.map(|(event, _)| event.level()).max()?;
-    let text = texts(&delivered).join("\n");
+    let text = within_limit(texts(&delivered));
     let text = match furthest {
         Reach::FollowUp => format!("{HEADER}\n{text}"),
         Reach::Notice | Reach::FeedOnly => text,
@@ -89,9 +134,41 @@ pub(crate) fn speaks_of(content: &str, window: &str) -> bool {
     content.lines().any(is_about)
 }
 
-/// Returns one text per event. The bells of a run are one text, joined with its exit where both
-/// were gathered.
-fn texts(events: &[&Event]) -> Vec<String> {
+/// Joins texts, each with its level. What is over the limit gets no output, first where all is well.
+fn within_limit(texts: Vec<(Level, String)>) -> String {
+    let first_line = |text: &str| text.find('\n').unwrap_or(text.len());
+    let lines: usize = texts.iter().map(|(_, text)| first_line(text) + 1).sum();
+    let mut left = MAX_TEXT.saturating_sub(lines);
+    let mut is_whole = vec![false; texts.len()];
+    for level in [Level::Warning, Level::Info] {
+        for ((of, text), is_whole) in texts.iter().zip(&mut is_whole) {
+            let more = text.len() - first_line(text);
+            if *of == level && more <= left {
+                left -= more;
+                *is_whole = true;
+            }
+        }
+    }
+    let n_cut = is_whole.iter().filter(|is_whole| !**is_whole).count();
+    let shown = texts.iter().zip(is_whole).map(|((_, text), is_whole)| {
+        let end = if is_whole {
+            text.len()
+        } else {
+            first_line(text)
+        };
+        &text[..end]
+    });
+    let mut lines: Vec<&str> = shown.collect();
+    let note = format!("the output of {n_cut} of them is left out, see `tmux-task logs NAME`");
+    if n_cut > 0 {
+        lines.push(&note);
+    }
+    lines.join("\n")
+}
+
+/// Returns the texts of the events, each with its level. The bells of a run are one text, joined with its exit
+/// where both were gathered.
+fn texts(events: &[&Event]) -> Vec<(Level, String)> {
     let run_of = |event: &Event| (event.task.window, event.task.run);
     // An exit separates the bells of a run from those of the next one, also where runs are not counted.
     let mut next_end = BTreeMap::new();
@@ -118,9 +195,11 @@ fn texts(events: &[&Event]) -> Vec<String> {
             (false, _) if rang_before && is_plain_end(event) => {}
             (true, Some(end)) => {
                 let what = format!("sent a terminal notification, then {}", ending(&end.task));
-                texts.push(with_hint(&what, &end.task));
+                texts.push((end.level(), with_hint(&what, &end.task)));
             }
-            (true, None) | (false, _) => texts.push(text_of(event)),
+            (true, None) | (false, _) => {
+                texts.push((event.level(), text_of(event)));
+            }
         }
     }
     texts

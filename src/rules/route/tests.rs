@@ -4,7 +4,10 @@ use crate::model::test_notation::{asked, events_of, rows, stories, task};
 /// What events become: `notice`, `notice!`, `followUp`, `followUp!` or `nothing`, where `!` is a
 /// warning, and the text. The header of a message is checked and left out.
 fn delivered(events: &[Event]) -> String {
-    let events: Vec<_> = events.iter().map(|event| (event, reach(event))).collect();
+    let events: Vec<_> = events
+        .iter()
+        .map(|event| (event, Reach::FollowUp))
+        .collect();
     let mark = |level| if level == Level::Warning { "!" } else { "" };
     match route(&events) {
         None => "nothing".to_owned(),
@@ -90,6 +93,14 @@ fn what_is_delivered_and_how() {
         @1 a running -> @1 a running bell wake=never
             => followUp tmux task @1 (a) sent a terminal notification
         asks @1 a running wake=never ? Go? => followUp! tmux task @1 (a) is waiting for input: Go?
+
+        ## a clean end that would not wake is told with its group
+        @1 a running; @2 b running -> @1 a dead 0 group=g wake=failed; @2 b dead 1 group=g
+            => followUp! tmux task @1 (a) exited with code 0\ntmux task @2 (b) exited with code 1
+        @1 a running; @2 b running -> @1 a dead 0 group=g wake=failed; @2 b dead 1 group=h
+            => followUp! tmux task @2 (b) exited with code 1
+        @1 a running; @2 b running -> @1 a dead 0 group=g wake=never; @2 b dead 1 group=g
+            => followUp! tmux task @2 (b) exited with code 1
 
         ## a message leaves out what started
         @2 b running -> @1 a running; @2 b dead 0 => followUp tmux task @2 (b) exited with code 0
@@ -212,4 +223,36 @@ fn a_task_that_is_stopped_in_the_background_is_told_with_what_mends_it() {
     // A signal has stopped it at a question that was told before.
     let held = asks("@12 api running stopped", "Go?");
     assert_eq!(held, "tmux task @12 (api) is waiting for input: Go?");
+}
+
+#[test]
+fn a_message_over_the_limit_quotes_first_what_failed() {
+    let line = "x".repeat(400);
+    let story = |codes: &[u8]| {
+        let dead = codes.iter().enumerate();
+        let dead = dead.map(|(n, code)| format!("@{n} a{n} dead {code} : {line}|{line}|{line}"));
+        let running = (0..codes.len()).map(|n| format!("@{n} a{n} running"));
+        let [running, dead] = [running.collect::<Vec<_>>(), dead.collect()];
+        delivered(&events_of(&format!(
+            "{} -> {}",
+            running.join("; "),
+            dead.join("; ")
+        )))
+    };
+    let n_lines = |text: &str| text.matches(&line).count();
+    let whole = story(&[0; 18]);
+    assert_eq!(n_lines(&whole), 3 * 18);
+    assert!(!whole.contains("left out"));
+
+    let mut codes = [0; 40];
+    codes[39] = 1;
+    let cut = story(&codes);
+    assert!(cut.len() < MAX_TEXT + 200, "{}", cut.len());
+    assert_eq!(cut.matches(" exited with code ").count(), 40);
+    let n_cut = 40 - n_lines(&cut) / 3;
+    assert!((20..=24).contains(&n_cut), "{n_cut}");
+    let end = format!(
+        "(a39) exited with code 1\nrecent output:\n  {line}\n  {line}\n  {line}\nthe output of {n_cut} of them is left out, see `tmux-task logs NAME`"
+    );
+    assert!(cut.ends_with(&end), "{cut}");
 }

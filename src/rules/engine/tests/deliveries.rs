@@ -76,6 +76,12 @@ fn a_group_is_one_message_with_its_last_end_and_at_once_where_one_needs_somebody
         @1 a dead 0 G; @2 b running G wake=never; @3 c running
         +50 => 2 followUp pi:1 of 1
 
+        ## a clean end that would not wake is told with one that does
+        BEGIN
+        @1 a dead 0 G; @2 b dead 0 G wake=failed; @3 c running
+            => 2 exited @2 0; tmux: 3 tasks, 0 waiting, 2 dead
+        +50 => 3 followUp pi:1 of 1 2
+
         ## it asks, and its bell is told without the others
         BEGIN
         @1 a dead 0 G; @2 b running G bell; @3 c running => 2 notify @2 x1
@@ -98,6 +104,70 @@ fn a_group_is_one_message_with_its_last_end_and_at_once_where_one_needs_somebody
         @1 a dead 0 G; @2 b running group=h owner=pi:1; @3 c running group=g owner=pi:2
         +50 => 2 followUp pi:1 of 1
         ",
+    );
+}
+
+#[test]
+fn a_clean_end_that_wakes_nobody_by_itself_waits_for_its_group() {
+    check_after(
+        "@1 a running G wake=failed; @2 b running G wake=failed => tmux: 2 tasks, 0 waiting, 0 dead
+        +100 @1 a dead 0 G wake=failed; @2 b running G wake=failed
+            => 1 exited @1 0; tmux: 2 tasks, 0 waiting, 1 dead
+        +1000",
+        "
+        ## the other fails
+        BEGIN
+        @1 a dead 0 G wake=failed; @2 b dead 2 G wake=failed
+            => 2 exited @2 2; tmux: 2 tasks, 0 waiting, 2 dead
+        +50 => 3 followUp! pi:1 of 1 2
+
+        ## the other does not
+        BEGIN
+        @1 a dead 0 G wake=failed; @2 b dead 0 G wake=failed
+            => 2 exited @2 0; tmux: 2 tasks, 0 waiting, 2 dead
+        +50 => 3 notice pi:1 of 1 2
+        ",
+    );
+}
+
+#[test]
+fn an_end_that_wakes_nobody_is_a_notice_beside_a_message() {
+    check_live(
+        "
+        @1 a running wake=never; @2 b running; @3 c running wake=failed => tmux: 3 tasks, 0 waiting, 0 dead
+        +100 @1 a dead 4 wake=never; @2 b dead 0; @3 c dead 0 wake=failed
+            => 1 exited @1 4 & 2 exited @2 0 & 3 exited @3 0; tmux: 3 tasks, 0 waiting, 3 dead
+        +50 => 4 followUp of 2 & 5 notice! of 1 3
+        ",
+    );
+}
+
+#[test]
+fn a_group_has_messages_of_as_many_ends_as_one_is_to_have() {
+    let tasks = |n_dead: usize| {
+        let task = |n| match n <= n_dead {
+            true => format!("@{n} a{n} dead 0 group=g"),
+            false => format!("@{n} a{n} running group=g"),
+        };
+        (1..=MAX_HELD + 2).map(task).collect::<Vec<_>>().join("; ")
+    };
+    let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
+    let mut follow_ups = Vec::new();
+    for n_dead in 0..=MAX_HELD + 2 {
+        driver.step(&tasks(n_dead));
+        follow_ups.extend(driver.step("+50"));
+    }
+    let shown: Vec<_> = follow_ups
+        .iter()
+        .filter(|effect| effect.contains("followUp"))
+        .collect();
+    let all = |from, to| (from..=to).map(|seq| format!(" {seq}")).collect::<String>();
+    assert_eq!(
+        shown,
+        [
+            &format!("51 followUp of{}", all(1, MAX_HELD)),
+            &format!("54 followUp of{}", all(MAX_HELD + 2, MAX_HELD + 3)),
+        ]
     );
 }
 
