@@ -44,6 +44,7 @@ pub(crate) struct Config {
     pub clean_after: Duration,
 }
 
+/// How conversations get messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AgentsConfig {
     /// How many messages a conversation gets within a minute before the rest becomes one summary: key

@@ -1,5 +1,5 @@
-//! What a conversation waits for: its tasks that run or will be restarted. An agent that has ended its turn while some do is
-//! not done, which no status bar, loop or hook could know otherwise.
+//! What a conversation waits for: its tasks that run or will be restarted. An agent that has ended its turn while
+//! some do is not done, which no status bar, loop or hook could know otherwise.
 
 use clap::Args;
 use serde::Serialize;
@@ -7,13 +7,13 @@ use serde::Serialize;
 use super::caller::Caller;
 use super::list;
 use super::session::TaskSession;
-use crate::model::{Error, Task, WakePolicy, age, text};
+use crate::model::{Error, Task, WakePolicy, WindowId, age, text};
 use crate::rules::wire::{LsTask, TaskStateName};
 
 #[derive(Debug, Args)]
 pub(crate) struct PendingArguments {
     /// The tasks of this owner, CLIENT:ID, as in `ls --json` [default: the caller's; for a user, all]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = parse_owner)]
     owner: Option<String>,
     /// The tasks of the conversation in whose shell this runs
     #[arg(long, conflicts_with = "owner")]
@@ -21,6 +21,14 @@ pub(crate) struct PendingArguments {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn parse_owner(text: &str) -> Result<String, String> {
+    let parts = text.split_once(':');
+    match parts.is_some_and(|(client, id)| !client.is_empty() && !id.is_empty()) {
+        true => Ok(text.to_owned()),
+        false => Err("an owner is CLIENT:ID, such as claude:1f0c".to_owned()),
+    }
 }
 
 /// The tasks that a conversation waits for.
@@ -66,16 +74,16 @@ pub(crate) async fn pending(
     Ok(PendingTasks { owner, tasks })
 }
 
-/// Returns the tasks that the caller's conversation waits for: their names, and the window ids of those that
-/// share one.
-pub(crate) async fn my_tasks(session: &mut TaskSession) -> Result<Vec<String>, Error> {
+/// Returns the windows of the tasks that the caller's conversation waits for, each with the task's name, or its
+/// id where several have that name.
+pub(crate) async fn my_tasks(session: &mut TaskSession) -> Result<Vec<(String, WindowId)>, Error> {
     let tasks = tasks_of(session, Some(&caller_owner()?)).await?;
     let tasks = || tasks.iter().map(|listed| &listed.task);
     let name = |task: &Task| match tasks().filter(|other| other.name == task.name).count() {
         1 => task.name.clone(),
         _ => task.window.to_string(),
     };
-    Ok(tasks().map(|task| name(task)).collect())
+    Ok(tasks().map(|task| (name(task), task.window)).collect())
 }
 
 fn caller_owner() -> Result<String, Error> {

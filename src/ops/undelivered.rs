@@ -219,7 +219,7 @@ pub(crate) async fn needs_codex_follower(
         return Ok(false);
     };
     let counts = count(&mut session.for_request()).await?;
-    Ok(known.lag > 0 || counts.running + counts.waiting > 0)
+    Ok(known.lag > 0 || counts.running + counts.waiting + counts.restarting > 0)
 }
 
 /// Returns the consumer of a thread; `None` when there is none, or no daemon.

@@ -521,7 +521,9 @@ fn readers_that_left_leave_no_trace_and_leave_at_once() {
 fn a_closed_stdout_is_no_failure() {
     let (world, _) = with_two_ends();
     world.daemon();
-    for line in "feed|ls|ls --json|status|feed --follow|--help".split('|') {
+    world.run("live", "exec sleep 1000");
+    let streams = "feed --follow|logs -f live|wait live|wait live --any";
+    for line in format!("feed|ls|ls --json|status|{streams}|--help").split('|') {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = world.command(World::program());

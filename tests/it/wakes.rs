@@ -123,6 +123,12 @@ fn what_a_conversation_waits_for_is_one_line_and_an_exit_code() {
         .call("pending --mine")
         .fails_saying(2, "names no owner");
 
+    world
+        .task(["pending", "--owner", "claude:"])
+        .fails_saying(2, "CLIENT:ID");
+
+    // Another window may have the same name.
+    world.tmux(["new-window", "-d", "-n", "build", "sleep 60"]);
     let mut command = world.command(World::program());
     command.args(["wait", "--mine"]).env("TMUX_TASK_OWNER", ME);
     let mut waiting = Running::start(command);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
+use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -119,9 +120,10 @@ impl Follower {
                 text,
                 running,
                 waiting,
+                restarting,
                 ..
             } => {
-                let active = running + waiting;
+                let active = running + waiting + restarting.map_or(0, NonZeroUsize::get);
                 return Incoming::Status { text, active };
             }
             LiveRecord::Sync => return Incoming::CaughtUp,
@@ -504,7 +506,15 @@ fn from_host(mut record: Record, host: &str, owner: &str) -> Option<Record> {
     }
     let told = seqs.iter().zip(std::mem::take(&mut message.details.events));
     let told = told.map(|(seq, event)| DeliveredEvent { seq: *seq, event });
-    let told: Vec<DeliveredEvent> = told.collect();
+    let mut told: Vec<DeliveredEvent> = told.collect();
+    // The conversation knows what the text leaves out, or that wakes nobody.
+    let is_told = |told: &DeliveredEvent| {
+        let window = told.event.task.window.to_string();
+        route::speaks_of(&message.content, &window)
+    };
+    if told.iter().any(is_told) {
+        told.retain(is_told);
+    }
     let told_events = told.iter().map(|of| (&of.event, route::Reach::FollowUp));
     let (reach, level, content) = route::route(&told_events.collect::<Vec<_>>())?;
     if reach != route::Reach::FollowUp {
@@ -530,6 +540,7 @@ fn from_host(mut record: Record, host: &str, owner: &str) -> Option<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::{delivered, events_of};
 
     #[test]
     fn nothing_is_acknowledged_before_what_is_open() {
@@ -544,6 +555,36 @@ mod tests {
         assert_eq!(reading.acknowledgement(Some(9)), None);
         assert_eq!(reading.acknowledgement(None), Some(9));
         assert_eq!(reading.acknowledgement(None), None);
+    }
+
+    #[test]
+    fn what_a_conversation_knows_of_another_machine_is_not_told_again() {
+        let events = delivered(
+            1,
+            events_of(
+                "@1 a running; @2 b running -> @1 a dead 0 owner=pi:1; @2 b dead 2 owner=pi:1",
+            ),
+        );
+        let told = [
+            (&events[0].event, route::Reach::FollowUp),
+            (&events[1].event, route::Reach::Notice),
+        ];
+        let (_, level, content) = route::route(&told).unwrap();
+        let body = Body::follow_up(level, content, events, Some("pi:1".to_owned()));
+        let record = Record::new(3, 0, body);
+        let Some(Body::FollowUp { message, .. }) =
+            from_host(record, "box", "pi:1").map(|own| own.body)
+        else {
+            panic!("it is for the conversation");
+        };
+        assert_eq!(
+            message.content,
+            "[tmux-task notification]\ntmux task box:@1 (a) exited with code 0"
+        );
+        assert_eq!(
+            (message.details.level, message.details.events.len()),
+            (Level::Info, 1)
+        );
     }
 
     #[test]

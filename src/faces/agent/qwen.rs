@@ -14,7 +14,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::io::{self, BufReader, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +28,7 @@ use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use super::hand_over::{Client, Ended, Given, HandOver};
 use super::ledger::{Ledger, SentMessage};
-use super::transcript::mark_of;
+use super::transcript::{mark_of, read_lines};
 use super::{AgentClient, Conversation};
 use crate::config::paths::hex;
 use crate::files;
@@ -45,15 +45,15 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// How long to wait before looking for a message in the transcript again.
 const CHECK: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
-/// When a message without any answer is given again, in milliseconds. While Qwen Code runs, it takes a
-/// message with the same id once.
+/// When a message without any answer, or one that was dropped, is given again, in milliseconds. While Qwen Code
+/// runs, it takes a message with the same id once.
 const AGAIN_AFTER: Millis = 60_000;
 
-/// When one is given again that was dropped or has expired, in milliseconds.
+/// When one is given again that has expired, in milliseconds.
 const RETRY_AFTER: Millis = 5_000;
 
-/// The longest line of a receipt, in bytes.
-const MOST_BYTES: u64 = 1 << 16;
+/// The most that is read on a connection, in bytes.
+const MAX_BYTES: u64 = 1 << 16;
 
 /// How the follower's own inbox is called, after its process.
 const RECEIPTS: &str = ".qwen";
@@ -188,11 +188,15 @@ impl Inbox {
         });
         let sent = async {
             let mut stream = UnixStream::connect(&self.path).await?;
+            // The token and a task's output are for nobody else.
+            if stream.peer_cred()?.uid() != rustix::process::getuid().as_raw() {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
             stream
                 .write_all(format!("{auth}\n{frame}\n").as_bytes())
                 .await?;
             stream.shutdown().await?;
-            stream.read_to_end(&mut Vec::new()).await
+            stream.take(MAX_BYTES).read_to_end(&mut Vec::new()).await
         };
         timeout(ANSWERS_WITHIN, sent).await??;
         Ok(())
@@ -301,7 +305,7 @@ fn random() -> Result<Vec<u8>, Error> {
 
 /// Reads a receipt that begins with our token.
 async fn read_receipt(stream: UnixStream, token: &str) -> Option<Receipt> {
-    let mut lines = tokio::io::BufReader::new(stream.take(MOST_BYTES)).lines();
+    let mut lines = tokio::io::BufReader::new(stream.take(MAX_BYTES)).lines();
     let auth: Value = serde_json::from_str(&lines.next_line().await.ok()??).ok()?;
     if auth["token"] != token {
         return None;
@@ -332,26 +336,17 @@ impl Transcript {
             self.offset = 0;
         }
         file.seek(SeekFrom::Start(self.offset))?;
-        let (mut file, mut line) = (BufReader::new(file), Vec::new());
-        loop {
-            line.clear();
-            let n = file.read_until(b'\n', &mut line)?;
-            if line.last() != Some(&b'\n') {
-                return Ok(found);
-            }
-            self.offset += n as u64;
-            let entry: Value = serde_json::from_slice(&line).unwrap_or_default();
+        read_lines(BufReader::new(file), &mut self.offset, |entry| {
             let parts = entry["message"]["parts"].as_array();
-            let texts = parts
-                .into_iter()
-                .flatten()
-                .filter(|_| entry["type"] == "user");
+            let of_user = parts.filter(|_| entry["type"] == "user");
+            let texts = of_user.into_iter().flatten();
             for text in texts.filter_map(|part| part["text"].as_str()) {
                 for (mark, found) in marks.iter().zip(&mut found) {
                     *found |= text.lines().any(|line| line == mark);
                 }
             }
-        }
+        })?;
+        Ok(found)
     }
 }
 
@@ -419,8 +414,11 @@ impl Client for SessionFollower {
         tokio::select! {
             Some(Receipt { status, orig_msg_id }) = self.receipts.arrived.recv() => {
                 let given = self.given.iter_mut().find(|given| given.theirs == orig_msg_id);
-                // What was said before the end of a message may come after it.
-                if let Some(given) = given.filter(|given| !given.status.is_lost()) {
+                // What was said before the end of a message may come after it. A status of a later version changes
+                // nothing, as the protocol has it.
+                if let Some(given) = given.filter(|given| !given.status.is_lost())
+                    && status != Status::Unknown
+                {
                     given.status = status;
                 }
             }
@@ -456,8 +454,9 @@ impl Client for SessionFollower {
         let given = self.given.iter().find(|one| one.id == message.batch.id());
         let age = now - message.at;
         given.is_none_or(|given| match given.status {
-            Status::Unknown => age >= AGAIN_AFTER,
-            Status::Expired | Status::Dropped => age >= RETRY_AFTER,
+            // Its inbox is full, or had too many messages.
+            Status::Unknown | Status::Dropped => age >= AGAIN_AFTER,
+            Status::Expired => age >= RETRY_AFTER,
             Status::Held
             | Status::Delivered
             | Status::Denied

@@ -64,6 +64,28 @@ pub(super) fn mark_of(id: &str) -> String {
     format!("(tmux-task {id})")
 }
 
+/// Reads the complete lines of a transcript from `offset` on, which is then behind the last one. One that is no
+/// JSON is passed over.
+pub(super) fn read_lines(
+    mut from: impl BufRead,
+    offset: &mut u64,
+    mut each: impl FnMut(&Value),
+) -> io::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let n = from.read_until(b'\n', &mut line)?;
+        if line.last() != Some(&b'\n') {
+            // The client may be in the middle of the line.
+            return Ok(());
+        }
+        *offset += n as u64;
+        if let Ok(entry) = serde_json::from_slice(&line) {
+            each(&entry);
+        }
+    }
+}
+
 impl Transcript {
     /// Reads what the file at this path has since the last time. Of another file than before,
     /// everything is read: it may begin with a copy. What was read until an error counts.
@@ -103,28 +125,14 @@ impl Transcript {
             // The first line is cut.
             self.offset += file.skip_until(b'\n')? as u64;
         }
-        self.read_lines(file, messages)
+        self.read_from(file, messages)
     }
 
-    /// Reads the complete lines from `offset` on.
-    fn read_lines(
-        &mut self,
-        mut from: impl BufRead,
-        messages: &mut [Message<'_>],
-    ) -> io::Result<()> {
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let n = from.read_until(b'\n', &mut line)?;
-            if line.last() != Some(&b'\n') {
-                // The client may be in the middle of the line.
-                return Ok(());
-            }
-            self.offset += n as u64;
-            if let Ok(entry) = serde_json::from_slice::<Value>(&line) {
-                self.apply(&entry, messages);
-            }
-        }
+    fn read_from(&mut self, from: impl BufRead, messages: &mut [Message<'_>]) -> io::Result<()> {
+        let mut offset = self.offset;
+        let read = read_lines(from, &mut offset, |entry| self.apply(entry, messages));
+        self.offset = offset;
+        read
     }
 
     fn apply(&mut self, entry: &Value, messages: &mut [Message<'_>]) {
@@ -245,7 +253,7 @@ mod tests {
             let (mut reading, mut at) = (Transcript::default(), Place::default());
             for piece in pieces {
                 let wanted = &mut [(MARK.to_owned(), &mut at)];
-                reading.read_lines(piece.as_bytes(), wanted).unwrap();
+                reading.read_from(piece.as_bytes(), wanted).unwrap();
             }
             (reading, at)
         };
@@ -384,7 +392,7 @@ mod tests {
         let (mut reading, mut at) = (Transcript::default(), Place::default());
         let mut read = |text: &str, at: &mut Place| {
             reading
-                .read_lines(text.as_bytes(), &mut [(MARK.to_owned(), at)])
+                .read_from(text.as_bytes(), &mut [(MARK.to_owned(), at)])
                 .unwrap();
             reading.offset
         };

@@ -162,6 +162,15 @@ pub(super) async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Resu
     }
 }
 
+/// Does a part of the command that may print nothing for long, unless nobody reads stdout any more.
+pub(super) async fn unless_unread<T>(work: impl Future<Output = T>) -> Result<T, Error> {
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        () = output::stdout_closed() => Err(Error::silent(ErrorKind::OutputClosed)),
+    }
+}
+
 /// The signals that end a command which has to clean up.
 #[derive(Debug)]
 pub(super) struct ExitWatch(Vec<(Signal, ErrorKind)>);

@@ -286,6 +286,7 @@ fn live_text(record: &LiveRecord) -> Option<String> {
             waiting,
             dead,
             problem,
+            ..
         } => {
             let mut line = match text {
                 Some(text) => {

@@ -301,8 +301,8 @@ async fn follow(
         }
     }
     context.limit.lift();
-    let followed = print_followed(daemon, args.raw, prefix);
-    context::unless_interrupted(followed).await?
+    let followed = context::unless_unread(print_followed(daemon, args.raw, prefix));
+    context::unless_interrupted(followed).await??
 }
 
 /// Prints the output that a daemon sends, until the run ends.

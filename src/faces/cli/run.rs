@@ -276,7 +276,8 @@ async fn show(
     ended: impl Future<Output = Result<(), Error>>,
     has_limit: bool,
 ) -> Result<(), Error> {
-    let mut shown = pin!(logs::print_followed(output, false, None));
+    let shown = logs::print_followed(output, false, None);
+    let mut shown = pin!(context::unless_unread(shown).map(Result::flatten));
     let mut ended = pin!(ended);
     let check = |shown| match shown {
         Err(Error {

@@ -109,13 +109,11 @@ pub(super) async fn wait(context: &Context, mut args: WaitArguments) -> Result<(
     context.limit.wait(args.timeout);
     args.channel.as_deref().map_or(Ok(()), check_channel)?;
     let mut session = context.given()?;
-    if args.mine {
-        args.names = ops::my_tasks(&mut session).await?;
-        // A task that will be restarted goes on.
-        args.is_final = true;
-    }
     if args.names.len() > 1 || args.any || args.mine {
-        return wait_for_several(context, &mut session, &args).await;
+        // A task that will be restarted goes on.
+        args.is_final |= args.mine;
+        let waited = wait_for_several(context, &mut session, &args);
+        return context::unless_unread(waited).await?;
     }
     let name = args.channel.as_ref().or(args.names.first());
     let name = name.map_or("", String::as_str);
@@ -132,7 +130,8 @@ pub(super) async fn wait(context: &Context, mut args: WaitArguments) -> Result<(
         None => {
             // An interrupt does not affect the task.
             let asked = ops::wait_for_task(&mut session, args.request(name, owner()));
-            context::unless_interrupted(asked).await??
+            let asked = context::unless_interrupted(asked);
+            context::unless_unread(asked).await???
         }
     };
     let what = format!("wait {name}");
@@ -155,22 +154,23 @@ async fn wait_for_several(
         let why = "a cursor belongs to one task: give one name with --since";
         return Err(Error::usage(why));
     }
+    let mut found = match args.mine {
+        true => ops::my_tasks(session).await?,
+        false => Vec::new(),
+    };
     // None is waited for if one of the names is not a task's.
-    let mut found = Vec::new();
     for name in &args.names {
-        let window = match ops::find(session, name).await {
-            // It was there a moment ago.
-            Err(error) if args.mine && error.kind == ErrorKind::Missing => continue,
-            found => found?.window,
-        };
+        let window = ops::find(session, name).await?.window;
         if found.iter().all(|(_, other)| *other != window) {
-            found.push((name.as_str(), window));
+            found.push((name.clone(), window));
         }
     }
-    let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
-    let waits = found.into_iter().enumerate();
-    let mut waits: FuturesUnordered<_> = waits
-        .map(|(index, (_, window))| {
+    let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+    let mut waits: FuturesUnordered<_> = found
+        .iter()
+        .map(|(_, window)| *window)
+        .enumerate()
+        .map(|(index, window)| {
             let session = session.for_request();
             async move {
                 let request = args.request(&window.to_string(), owner());
@@ -196,7 +196,11 @@ async fn wait_for_several(
         Ok::<_, Error>(kind)
     };
     while let Some((index, result)) = waits.next().await {
-        let result = result??;
+        let result = match result? {
+            // It was there a moment ago.
+            Err(error) if args.mine && error.kind == ErrorKind::Missing => continue,
+            result => result?,
+        };
         if args.any && result.outcome == WaitOutcome::Timeout {
             timed_out.push((index, result));
             continue;

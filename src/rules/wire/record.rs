@@ -1,5 +1,7 @@
 //! The lines of live streams, and the JSON Schema of them and of the feed, generated from the types.
 
+use std::num::NonZeroUsize;
+
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
@@ -39,6 +41,10 @@ pub enum LiveRecord {
         waiting: usize,
         /// Ended.
         dead: usize,
+        /// About to be run again. They are also `dead`. Absent where there are none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "usize")]
+        restarting: Option<NonZeroUsize>,
         /// Why records cannot be written now; they are kept in the daemon's memory. Absent when
         /// they can be written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,6 +98,7 @@ impl From<StatusCounts> for LiveRecord {
             running: counts.running,
             waiting: counts.waiting,
             dead: counts.dead,
+            restarting: NonZeroUsize::new(counts.restarting),
             problem: None,
         }
     }

@@ -141,12 +141,17 @@ pub(super) async fn endings(cx: &Cx, tasks: Vec<String>, at_once: bool) -> Resul
     Ok(Response::Endings(EndingRuns { runs }))
 }
 
-/// Stops the daemon, and ends the session before if that is asked for and no task in it is active.
+/// Stops the daemon, and ends the session before if that is asked for and no task in it is active or will be run
+/// again.
 pub(super) async fn stop(cx: &Cx, cleanup: bool) -> Result<Response, Error> {
     cx.first_look(LookOrder::barrier([])).await?;
     // The daemon stops, whoever asked for it.
     cx.keep();
-    if cleanup && cx.with(|state| state.link.life.is_some()) {
+    let is_over = |state: &mut State| {
+        let counts = state.status().filter(|_| state.link.life.is_some());
+        counts.is_some_and(|counts| counts.restarting == 0)
+    };
+    if cleanup && cx.with(is_over) {
         let link = turn_to_change(cx, |_, _| true).await;
         if let Err(error) = link.run(Job::Cleanup).await {
             let text = format!("could not end the session error={:?}", error.message);
