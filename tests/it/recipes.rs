@@ -4,8 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-#[cfg(feature = "webhook")]
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[cfg(feature = "webhook")]
 use crate::support::HttpServer;
@@ -97,7 +96,7 @@ fn a_phone_and_chats_get_what_failed() {
             assert_eq!(body["text"], format!("*tests (work)*\n{exit}{output}"));
         } else {
             assert_eq!(body["content"], format!("**tests (work)**\n{exit}{output}"));
-            assert_eq!(body["allowed_mentions"]["parse"], serde_json::json!([]));
+            assert_eq!(body["allowed_mentions"]["parse"], json!([]));
         }
     }
 }
@@ -114,24 +113,64 @@ fn a_ci_job_ends_with_the_code_of_its_tests() {
 }
 
 #[test]
-fn a_stop_hook_notes_what_the_conversation_waits_for() {
+fn a_stop_hook_shows_what_the_conversation_waits_for() {
     let mut world = world_with(&[]);
     let project = world.project().display().to_string();
     world.set("CLAUDE_PROJECT_DIR", &project);
-    let noted = world.path("home/.cache/waiting-c1");
-    fs::create_dir_all(noted.parent().unwrap()).unwrap();
-    let hook = recipe("sh", "session_id");
+    let script = world.path("home/.claude/waiting.sh");
+    fs::create_dir_all(script.parent().unwrap()).unwrap();
+    fs::write(&script, recipe("sh", "session_id")).unwrap();
+    let settings: Value = serde_json::from_str(&recipe("json", "Stop")).unwrap();
+    let hook = settings["hooks"]["Stop"][0]["hooks"][0]["command"].as_str();
     let stop = || {
         let mut command = world.command("bash");
-        command.args(["-c", &hook]);
-        Output::with_input(command, "{\"session_id\":\"c1\"}").ok();
-        fs::read_to_string(&noted).ok()
+        command.args(["-c", hook.unwrap()]);
+        let output = Output::with_input(command, "{\"session_id\":\"c1\"}");
+        serde_json::from_str::<Value>(&output.ok()).ok()
     };
     world.task_as("claude:c1", ["run", "build", "--", "sleep 1000"]);
     world.task_as("claude:c2", ["run", "other", "--", "sleep 1000"]);
-    assert_eq!(stop().unwrap(), "waits for 1 task: build\n");
+    let shown = stop().unwrap();
+    assert_eq!(shown, json!({"systemMessage": "waits for 1 task: build"}));
     world.task(["kill", "build"]).ok();
     assert_eq!(stop(), None);
+}
+
+#[test]
+fn a_status_line_and_a_prompt_show_what_is_waited_for() {
+    let world = world_with(&[]);
+    let asks = "read -p 'Take #{pid} [y/N] ' answer";
+    world.task(["run", "api", "--", asks]).ok();
+    world.until_event("input", "api");
+    let line = "waits for 1 task: api (asks: Take *{pid} [y/N])";
+    let conf = world.path("bar.conf");
+    fs::write(&conf, recipe("text", "status-right")).unwrap();
+    let conf = conf.to_str().unwrap();
+    world.tmux(["source-file", conf]);
+    for (name, value) in [
+        ("SESSION", "work".into()),
+        ("STATE_DIR", world.path("state")),
+        ("RUNTIME_DIR", world.path("run")),
+    ] {
+        let (name, value) = (format!("TMUX_TASK_{name}"), value.display().to_string());
+        world.tmux(["set-environment", "-g", &name, &value]);
+    }
+    world.tmux(["set-option", "-g", "status-interval", "1"]);
+    world.attach_terminal("120x20", "work");
+    world.until_true("the status line", || {
+        world
+            .tmux(["-L", "terminal", "capture-pane", "-p"])
+            .contains(line)
+    });
+    world.end_terminal();
+
+    let prompt: toml::Table = recipe("text", "custom.tasks").parse().unwrap();
+    let command = prompt["custom"]["tasks"]["command"].as_str().unwrap();
+    let shown = world.shell(command).ok().to_owned();
+    assert_eq!(shown.trim_end().replace('#', "*"), line);
+    world.task(["kill", "api"]).ok();
+    // Of a command that fails, starship shows nothing.
+    assert_eq!(world.shell(command).ok(), "");
 }
 
 #[test]
