@@ -3,14 +3,15 @@
 #
 #   tests/clients.sh [--clients DIR] [--newest] [SCENARIO...]     (default: all)
 #
-#   pi, claude, codex, opencode   one message when a task ends: while the client is idle,
-#                                 and after it was killed and restarted (pi: also if the receipt
-#                                 is lost)
-#   copilot, qwen, opencode2      each end is told once: while the client is idle and busy, ten at
+#   pi, claude, codex, opencode, copilot, qwen, opencode2
+#                                 each end is told once: while the client is idle and busy, ten at
 #                                 once, after a kill of the daemon, a restart and a kill of the
-#                                 client. opencode2 is a stand-in for OpenCode 2: opencode2.mjs
-#   turns-pi, turns-claude, turns-opencode, turns-copilot
+#                                 client (pi: also if the receipt is lost, and its menu). Run for
+#                                 one prompt, as `claude -p` does, it ends with its turn.
+#                                 opencode2 is a stand-in for OpenCode 2: opencode2.mjs
+#   turns-CLIENT, for each of these
 #                                 a message comes after the turn, and with `next-step` within it
+#                                 (codex, qwen: after the turn only)
 #   escape, clear, removed        Claude Code: Escape during a turn, /clear, an emptied queue: what
 #                                 was dropped or not answered is given again (a minute each)
 #   claude+claude, codex+codex, opencode+opencode, pi+pi, pi+claude, claude+opencode,
@@ -37,6 +38,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 clients=$root/target/clients
 newest=
 names=()
+all=(pi claude codex opencode copilot qwen opencode2 turns-{pi,claude,codex,opencode,copilot,qwen,opencode2} escape clear removed mcp
+    pi+pi claude+claude codex+codex opencode+opencode pi+claude claude+opencode codex+opencode)
 while [ $# -gt 0 ]; do
     case $1 in
         --clients)
@@ -44,24 +47,24 @@ while [ $# -gt 0 ]; do
             shift
             ;;
         --newest) newest=yes ;;
-        pi | claude | codex | opencode | copilot | qwen | opencode2 | escape | clear | removed | mcp | pi+pi | pi+claude | claude+claude | claude+opencode | \
-            codex+codex | codex+opencode | opencode+opencode | \
-            turns-pi | turns-claude | turns-opencode | turns-copilot) names+=("$1") ;;
         -h | --help)
             usage
             exit 0
             ;;
         *)
-            echo "tests/clients.sh: unknown word \`$1\`" >&2
-            echo 'hint: tests/clients.sh --help' >&2
-            exit 2
+            case " ${all[*]} " in
+                *" $1 "*) names+=("$1") ;;
+                *)
+                    echo "tests/clients.sh: unknown word \`$1\`" >&2
+                    echo 'hint: tests/clients.sh --help' >&2
+                    exit 2
+                    ;;
+            esac
             ;;
     esac
     shift
 done
-[ ${#names[@]} -gt 0 ] || names=(pi claude codex opencode copilot qwen opencode2 escape clear removed mcp pi+pi claude+claude codex+codex
-    opencode+opencode pi+claude claude+opencode codex+opencode
-    turns-pi turns-claude turns-opencode turns-copilot)
+[ ${#names[@]} -gt 0 ] || names=("${all[@]}")
 for program in unshare ip npm python3 git tmux; do
     command -v "$program" >/dev/null || {
         echo "tests/clients.sh: \`$program\` is missing" >&2

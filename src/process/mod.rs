@@ -32,8 +32,9 @@ pub(crate) use ports::{answers_at, listening, port_holders};
 pub(crate) use program::{ProgramEnd, run_program};
 pub(crate) use slots::{queue_state, wait_for_place};
 pub(crate) use stat::{
-    Process, RunTime, ancestor_named, control_group_of, exists, exit_of_zombie, identity,
-    is_our_program, is_stopped, may_run, run_time, started_at, starts, wait_for_any,
+    Process, RunTime, WORD_END, ancestor_named, command_line, control_group_of, exists,
+    exit_of_zombie, identity, is_our_program, is_stopped, may_run, run_time, started_at, starts,
+    wait_for_any,
 };
 #[cfg(feature = "panel")]
 pub(crate) use usage::{TreeUsage, tree_usage};

@@ -131,11 +131,11 @@ pub(super) fn read(pid: u32) -> Option<Stat> {
 }
 
 /// Separates the words of [`command_line`]: `ps` does not show where they end.
-pub(super) const WORD_END: u8 = if cfg!(linux) { 0 } else { b' ' };
+pub(crate) const WORD_END: u8 = if cfg!(linux) { 0 } else { b' ' };
 
 /// Returns the words that a process was started with. They are empty while it becomes another program,
 /// and once it has ended; `None` where it is gone.
-pub(super) fn command_line(pid: u32) -> Option<Vec<u8>> {
+pub(crate) fn command_line(pid: u32) -> Option<Vec<u8>> {
     #[cfg(linux)]
     {
         fs::read(format!("{PROC}/{pid}/cmdline")).ok()

@@ -106,6 +106,12 @@ class World:
 class Client:
     """A client with one conversation. Its requests are those that have `mark`."""
 
+    # When it can get a message while it works.
+    delivers = ("after-turn", "next-step")
+
+    # How it is run for one prompt, which is the last word.
+    once = ()
+
     def __init__(self, world, mark="one"):
         self.world, self.mark = world, mark
         self.root, self.home, self.project = world.root, world.home, world.project
@@ -146,12 +152,24 @@ class Client:
         self.n_asked += 1
         self.prompt(f"{what} # {self.mark} {self.n_asked}")
 
+    def ask_once(self, what, *more):
+        """Runs the client for one prompt, after which it ends."""
+        command = [*self.once, *more, what]
+        subprocess.run(command, env=self.env, cwd=self.project, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE)
+
     def crash(self):
         self.process.kill()
         self.process.wait()
 
-    def new_conversation(self):
-        """Begins another conversation in the same process, where that can be asked for."""
+    def quit(self):
+        self.process.stdin.close()
+        self.process.wait(DEADLINE)
+
+    def task_session(self):
+        """The task session; None for that of the project."""
+
+    def check(self, world):
+        """What else holds of this client, after the six scenarios."""
 
     def last_request(self):
         """The texts of the conversation's last request."""
@@ -238,6 +256,7 @@ TITLES = ("Fix the build", "-x 'one'; $(two);")
 
 class Pi(Client):
     name = "pi"
+    once = ("pi", "-p", "--provider", "fake", "--model", "fake-1")
 
     def set_environment(self):
         self.env.update(PI_OFFLINE="1", PI_TELEMETRY="0", PI_SKIP_VERSION_CHECK="1")
@@ -278,11 +297,18 @@ class Pi(Client):
     def notified(self, text):
         until(f"the notification `{text}`", lambda: any(text in one for one in self.dialogs()[1]))
 
+    def sessions(self):
+        """The names of Pi's task sessions, each with its title."""
+        command = ["tmux", "list-sessions", "-F", "#{session_name} #{@tmux_task_title}"]
+        shown = subprocess.run(command, env=self.world.env, capture_output=True, text=True).stdout
+        return [line.split(" ", 1) for line in shown.splitlines() if line.startswith("pi-")]
+
+    def task_session(self):
+        return self.sessions()[0][0]
+
     def titled(self, title):
         """Waits until the task session has the title; returns its name."""
-        command = ["tmux", "list-sessions", "-F", "#{session_name} #{@tmux_task_title}"]
-        shown = lambda: subprocess.run(command, env=self.world.env, capture_output=True, text=True).stdout.splitlines()  # noqa: E731
-        return until(f"the title `{title}`", lambda: [line for line in shown() if line.startswith("pi-") and line.split(" ", 1)[1] == title])[0].split(" ")[0]
+        return until(f"the title `{title}`", lambda: [name for name, shown in self.sessions() if shown == title])[0]
 
     def check_titles(self):
         """The task session has the conversation's name, also after a rename, and the notices of other sessions show it."""
@@ -294,6 +320,19 @@ class Pi(Client):
         notice = f"{session} ({TITLES[-1]}): 1 active"
         until("the notice with the title", lambda: notice in self.world.task("feed", "--kind", "notice", session="beside").stdout)
         self.world.task("kill-all", "--yes", session="beside")
+
+    def lose_a_receipt(self, world):
+        """A message whose receipt is lost comes once."""
+        self.crash()
+        with world.lost_receipts():
+            self.start(resume=True)
+            self.run("tmux-task run lost -- 'sleep 2; exit 5'")
+            until("the model has heard of `lost`", lambda: self.heard("(lost) exited with code 5"))
+        self.crash()
+        self.start(resume=True)
+        time.sleep(WATCH)
+        if self.heard("(lost) exited with code 5") != 1:
+            raise SystemExit(f"told {self.heard('(lost) exited with code 5')} times")
 
     def use_menu(self):
         """Uses `/tmux-tasks` as a person does."""
@@ -338,7 +377,8 @@ class Pi(Client):
         if len(self.dialogs()[0]) != self.n_answered:
             raise SystemExit(f"--yes asks: {self.dialogs()[0][-1]}")
 
-    def new_conversation(self):
+    def check(self, world):
+        self.lose_a_receipt(world)
         self.use_menu()
         self.prompt("a turn that has just ended")
         until("the turn", lambda: client_said(self, '"agent_settled"') or client_said(self, '"agent_end"'))
@@ -352,6 +392,7 @@ class Pi(Client):
 
 class Claude(Client):
     name = "claude"
+    once = ("claude", "-p", "--model", "claude-sonnet-4-5")
 
     def set_environment(self):
         self.args = ["--model", "claude-sonnet-4-5"]
@@ -376,6 +417,13 @@ class Claude(Client):
 
     def prompt(self, text):
         self.say({"type": "user", "message": {"role": "user", "content": text}})
+
+    def check(self, world):
+        """A message that comes after the end of `claude -p` is there when its conversation is resumed."""
+        self.crash()
+        self.ask_once(f"RUN: tmux-task run once -- 'sleep 2; exit 3' # {self.mark} once", "--continue")
+        self.start(resume=True)
+        until("the model has heard of `once`", lambda: self.heard("(once) exited with code 3"))
 
 
 class ClaudeTui(Terminal, Claude):
@@ -402,6 +450,8 @@ class ClaudeTui(Terminal, Claude):
 
 class Codex(Terminal):
     name = "codex"
+    delivers = ("after-turn",)
+    once = ("codex", "exec", "--skip-git-repo-check")
 
     def set_environment(self):
         super().set_environment()
@@ -433,16 +483,20 @@ trust_level = "trusted"
     def is_ready(self, screen):
         return "fake-1" in screen and "›" in screen
 
-    def new_conversation(self):
-        """A conversation of `codex exec`, which cannot be woken: its model is told so."""
-        command = ["codex", "exec", "--skip-git-repo-check", "RUN: tmux-task run exec -- true"]
-        subprocess.run(command, env=self.env, cwd=self.project, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE)
+    def quit(self):
+        self.prompt("/quit")
+        until("Codex has quit", lambda: not self.tui("list-panes", "-t", self.tab))
+
+    def check(self, world):
+        """A conversation of `codex exec` cannot be woken: its model is told so."""
+        self.ask_once("RUN: tmux-task run exec -- true")
         if "\n".join(self.model.requests[-1][1]).count("`codex exec` takes no messages") != 1:
             raise SystemExit(f"the model of `codex exec` knows nothing: {self.model.requests[-1]}")
 
 
 class Opencode(Client):
     name = "opencode"
+    once = ("opencode", "run")
     port = 4096
 
     def set_environment(self):
@@ -483,6 +537,10 @@ class Opencode(Client):
     def prompt(self, text):
         self.http("POST", f"/session/{self.session}/prompt_async", {"parts": [{"type": "text", "text": text}]})
 
+    def quit(self):
+        self.process.terminate()
+        self.process.wait(DEADLINE)
+
 
 class Opencode2(Client):
     """A stand-in for OpenCode 2: opencode2.mjs."""
@@ -502,10 +560,6 @@ class Opencode2(Client):
     def prompt(self, text):
         self.say({"prompt": text})
 
-    def quit(self):
-        self.process.stdin.close()
-        self.process.wait(DEADLINE)
-
     def check(self, world):
         """Each message is in the conversation once, with its id."""
         with open(self.env["OPENCODE_STATE"], encoding="utf-8") as file:
@@ -519,6 +573,7 @@ class Opencode2(Client):
 class Copilot(Terminal):
     """GitHub Copilot CLI, with a provider of its own instead of GitHub's."""
     name = "copilot"
+    once = ("copilot", "--experimental", "--allow-all", "-p")
 
     def set_environment(self):
         super().set_environment()
@@ -547,6 +602,8 @@ class Copilot(Terminal):
 class Qwen(Terminal):
     """Qwen Code, with a provider of its own. Its terminal has a launcher, the program is a child of it."""
     name = "qwen"
+    delivers = ("after-turn",)
+    once = ("qwen", "--yolo", "-p")
 
     def set_environment(self):
         super().set_environment()
@@ -591,5 +648,4 @@ class Qwen(Terminal):
         check_withheld(self, world, ("QWEN_CODE", "QWEN_CODE_SESSION_ID", "QWEN_CODE_MESSAGING_TOKEN"))
 
 
-KINDS = {kind.name: kind for kind in (Pi, Claude, Codex, Opencode)}
-SIX = {"copilot": Copilot, "opencode2": Opencode2, "qwen": Qwen}
+KINDS = {kind.name: kind for kind in (Pi, Claude, Codex, Opencode, Copilot, Qwen)} | {"opencode2": Opencode2}

@@ -70,7 +70,7 @@ def burst(world, client):
 
 def daemonkill(world, client):
     begin(client, "daemonkill", noting(world, "daemonkill", 4))
-    os.kill(json.loads(world.task("daemon", "status", "--json").stdout)["pid"], signal.SIGKILL)
+    os.kill(json.loads(world.task("daemon", "status", "--json", session=client.task_session()).stdout)["pid"], signal.SIGKILL)
     until_heard(client, "daemonkill")
     return ["daemonkill"]
 
@@ -110,4 +110,6 @@ def six(world, kind):
     if wrong:
         raise SystemExit(f"not told once: {wrong}")
     client.check(world)
+    if client.once:
+        client.ask_once(f"RUN: echo by itself # {client.mark} by itself")
     world.task("init", client.name, "--remove")

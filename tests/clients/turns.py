@@ -1,4 +1,4 @@
-"""When a client that works gets a message: after its turn, or at the next step of it."""
+"""When a client that works gets a message: after its turn, and at the next step of it where it can."""
 import time
 
 from clients import WATCH, until
@@ -6,7 +6,7 @@ from six import exited
 
 
 def turns(world, kind):
-    for deliver in ("after-turn", "next-step"):
+    for deliver in kind.delivers:
         # The adapter reads it when it starts.
         world.write(f"{world.home}/.config/tmux-task/config.toml", f'[agents]\ndeliver = "{deliver}"\n')
         if deliver == "after-turn":

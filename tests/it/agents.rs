@@ -427,6 +427,18 @@ fn woken(mut waiter: Running) -> String {
 }
 
 #[test]
+fn a_client_that_waits_for_all_of_its_hooks_is_not_held_up() {
+    let world = World::new();
+    let claude = Claude::start(&world);
+    for event in ["SessionStart", "UserPromptSubmit", "Stop"] {
+        let mut command = claude.command(&["--wait"]);
+        command.env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli");
+        let output = Output::with_input(command, &claude.input(event));
+        assert_eq!((output.code, output.err.as_str()), (0, ""), "{event}");
+    }
+}
+
+#[test]
 fn a_waiter_wakes_the_model_and_an_answer_is_the_receipt() {
     let world = World::new();
     world.daemon();

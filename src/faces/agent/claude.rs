@@ -141,6 +141,9 @@ pub(crate) async fn wait(
     gone: impl Future<Output = ()>,
 ) -> Result<Ended, Error> {
     let conversation = input.conversation()?;
+    if is_for_one_prompt() {
+        return Ok(Ended::Left);
+    }
     let mut session = TaskSession::named(choice)?;
     session.resolve_name().await?;
     session.paths.create_state()?;
@@ -158,8 +161,7 @@ pub(crate) async fn wait(
             ledger.contents.transcript.is_turn_running = false;
         }
         // Without it, the client counts as alive.
-        let pid = lookup("CLAUDE_PID").and_then(|pid| pid.to_str()?.parse().ok());
-        let client = pid.and_then(|pid| Some((pid, process::started_at(pid)?)));
+        let client = client_pid().and_then(|pid| Some((pid, process::started_at(pid)?)));
         let waiter = Waiter {
             print: Some(print),
             transcript: &input.transcript_path,
@@ -176,6 +178,28 @@ pub(crate) async fn wait(
         ended = work => ended,
         () = gone => Ok(Ended::Left),
     }
+}
+
+fn client_pid() -> Option<u32> {
+    lookup("CLAUDE_PID")?.to_str()?.parse().ok()
+}
+
+/// Whether the client runs for one prompt (`claude -p`). Then it runs hooks with `asyncRewake` as all others: it
+/// would do nothing before they end.
+fn is_for_one_prompt() -> bool {
+    let is_in_terminal = lookup("CLAUDE_CODE_ENTRYPOINT").is_none_or(|name| name == "cli");
+    let line = client_pid().and_then(process::command_line);
+    !is_in_terminal && line.is_some_and(|line| !gets_prompts(&line))
+}
+
+/// Whether a client that was started with these words, which [`process::WORD_END`] ends, gets its prompts one after the other.
+fn gets_prompts(line: &[u8]) -> bool {
+    let words = line.split(|byte| *byte == process::WORD_END);
+    let words: Vec<&[u8]> = words.collect();
+    let is_stream = |words: &[&[u8]]| words == [&b"--input-format"[..], b"stream-json"];
+    let is_option =
+        |word: &&[u8]| *word == b"--input-format=stream-json" || word.starts_with(b"--sdk-url");
+    words.windows(2).any(is_stream) || words.iter().any(is_option)
 }
 
 /// Returns the ledger when it is this process's turn; `None` when it is not needed.
@@ -339,6 +363,18 @@ mod tests {
     fn values_are_quoted_for_the_shell() {
         let line = export("TMUX_TASK_OWNER", "a'b");
         assert_eq!(line, "export TMUX_TASK_OWNER='a'\\''b'\n");
+    }
+
+    #[test]
+    fn a_client_gets_one_prompt_or_a_stream_of_them() {
+        let gets = |words: &str| {
+            let end = char::from(process::WORD_END).to_string();
+            gets_prompts(words.replace(' ', &end).as_bytes())
+        };
+        assert!(!gets("claude -p --model a --output-format stream-json hi"));
+        assert!(gets("claude -p --input-format stream-json --verbose"));
+        assert!(gets("claude -p --input-format=stream-json"));
+        assert!(gets("claude --sdk-url http://a -p"));
     }
 
     #[test]
