@@ -127,7 +127,8 @@ if [ "$kind" = static ]; then
         # To its end: objdump would fail if nobody read the rest.
         if objdump -p "$file" | grep NEEDED >/dev/null; then fail "$file needs libraries" 'docs/package.sh static'; fi
     done
-    triple=${triple%-gnu}-static
+    # It runs with musl, too, and this is the name by which installers choose it there.
+    triple=${triple%-gnu}-musl
 fi
 
 # The program carries the name of the file with its symbols, which debuggers look for

@@ -93,6 +93,7 @@ for file in hooks/pi/package.json hooks/claude-code/.claude-plugin/plugin.json; 
         "$(field "$file" '"\(.version) \(.license) \(.author | tostring | match("tmux-task").string) \(.private)"')"
     expect "$file: description and keywords" true "$(field "$file" '(.description | length > 20) and (.keywords | length > 2)')"
 done
+expect 'hooks/qwen/qwen-extension.json: version' "$ours" "$(field hooks/qwen/qwen-extension.json .version)"
 for of in hooks/pi hooks/claude-code; do
     succeeds "$of: the licence is the project's" cmp LICENSE "$of/LICENSE"
 done

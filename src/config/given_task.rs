@@ -17,12 +17,6 @@ use super::value::{if_right, parse_duration, quotable, read_duration, read_time,
 use crate::model::*;
 use crate::rules::restarts::{self, DEFAULT_BACKOFF};
 
-const WAKES: [(&str, WakePolicy); 3] = [
-    ("always", WakePolicy::Always),
-    ("failed", WakePolicy::Failed),
-    ("never", WakePolicy::Never),
-];
-
 // How the runs of a task are treated, as options.
 #[derive(Debug, Args)]
 pub(crate) struct GivenSettings {
@@ -200,7 +194,7 @@ impl TaskEntry {
                     Slot::parse(text).map_err(|why| wrong(text, &format!("is {why}")))
                 })
             }),
-            wake: table.read("wake", |value| value.word(&WAKES)),
+            wake: table.read("wake", |value| value.choice()),
             group: table.read("group", |value| {
                 value.text("the name of a group", parse_group)
             }),

@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -258,6 +259,15 @@ impl<'a> Value<'a> {
         self.text(&listed('"'), |text| {
             meaning(words, text).ok_or_else(|| unknown(text))
         })
+    }
+
+    /// Reads one of the words that an option takes for this.
+    pub(super) fn choice<T: ValueEnum + Copy>(&self) -> Option<T> {
+        let named = T::value_variants().iter();
+        let named = named.filter_map(|meant| Some((meant.to_possible_value()?, *meant)));
+        let named: Vec<_> = named.collect();
+        let words = named.iter().map(|(word, meant)| (word.get_name(), *meant));
+        self.word(&words.collect::<Vec<_>>())
     }
 
     pub(super) fn boolean(&self) -> Option<bool> {

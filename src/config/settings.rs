@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use clap::ValueEnum;
+
 use super::hosts::{HostConfig, read_hosts};
 use super::notices;
 use super::reader::{Table, read_document};
@@ -56,19 +58,15 @@ pub(crate) struct AgentsConfig {
 
 impl AgentsConfig {
     fn read(table: &mut Table<'_>) -> Self {
-        let words = [
-            ("after-turn", Deliver::AfterTurn),
-            ("next-step", Deliver::NextStep),
-        ];
         Self {
             max_per_minute: table.read_or("max-per-minute", 30, |value| value.number(1..=10_000)),
-            deliver: table.read_or("deliver", Deliver::AfterTurn, |value| value.word(&words)),
+            deliver: table.read_or("deliver", Deliver::AfterTurn, |value| value.choice()),
         }
     }
 }
 
 /// When a client that works gets a message, where the client can do both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Deliver {
     /// When the present turn has ended.
     AfterTurn,

@@ -126,7 +126,7 @@ fn a_stop_hook_shows_what_the_conversation_waits_for() {
         let mut command = world.command("bash");
         command.args(["-c", hook.unwrap()]);
         let output = Output::with_input(command, "{\"session_id\":\"c1\"}");
-        serde_json::from_str::<Value>(&output.ok()).ok()
+        serde_json::from_str::<Value>(output.ok()).ok()
     };
     world.task_as("claude:c1", ["run", "build", "--", "sleep 1000"]);
     world.task_as("claude:c2", ["run", "other", "--", "sleep 1000"]);

@@ -84,7 +84,7 @@ pub(crate) struct Setup {
 pub(crate) struct Done {
     /// What was done, a line each.
     pub(crate) lines: Vec<String>,
-    /// What was not done, besides what the error says.
+    /// What was not done, besides what the error says, and what is left to the user.
     pub(crate) notes: Vec<String>,
 }
 
@@ -186,7 +186,14 @@ impl Setup {
         let hint = format!("`tmux-task init {name} --remove` takes away what was written");
         installed
             .await
-            .map_err(|error: Error| error.with_hint(hint))
+            .map_err(|error: Error| error.with_hint(hint))?;
+        let next = match name {
+            "copilot" => Some("once, start `copilot --experimental`: it has extensions only then"),
+            "qwen" => Some("a session that runs needs `/reload-plugins`"),
+            _ => None,
+        };
+        done.notes.extend(next.map(str::to_owned));
+        Ok(())
     }
 
     /// Runs the client's commands, if the client is still there, and removes the files, also if a

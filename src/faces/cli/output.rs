@@ -171,7 +171,7 @@ pub(crate) async fn stderr_closed() {
 
 /// The other end may be that of a pipe, or of a socket, as Node gives to its children: only the end of that counts,
 /// and not what comes from there. So this is a thread that polls for nothing else. It ends when the future is
-/// dropped: the stream is closed for its reader only when nobody here has it.
+/// dropped: its copy of the stream would keep the reader from the stream's end.
 async fn closed(stream: BorrowedFd<'_>) {
     let (sender, closed) = oneshot::channel();
     let watch = || {
