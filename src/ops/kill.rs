@@ -1,5 +1,6 @@
 //! Ends tasks, sessions and the daemon, whose status is here as well.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
@@ -9,7 +10,8 @@ use super::caller::Caller;
 use super::list::look;
 use super::session::{ANSWERS_WITHIN, TaskSession};
 use crate::daemon::{has_left, written_pid};
-use crate::model::{Error, StopChoice};
+use crate::model::{Error, StopChoice, Task};
+use crate::rules::restarts::restart_of;
 use crate::rules::wire::{DaemonStatus, EndedTask, EndedTasks, EndingRun, EndingRuns, Request};
 use crate::tmux::{self, Unless};
 
@@ -100,9 +102,13 @@ pub(crate) async fn stop_daemon(session: &mut TaskSession, cleanup: bool) -> Res
         .await?
         .is_none()
     {
-        return match look(session).await?.life {
+        let look = look(session).await?;
+        let goes_on = |task: &Arc<Task>| !task.is_alive() && restart_of(task).is_some();
+        return match look.life {
             None => Ok(()),
             Some(_) if !cleanup => Err(session.no_daemon()),
+            // The next daemon runs it again.
+            Some(_) if look.tasks.values().any(goes_on) => Ok(()),
             Some(life) => {
                 session.paths.create_runtime()?;
                 let _lock = session.paths.lock_server().await;

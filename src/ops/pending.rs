@@ -75,12 +75,12 @@ pub(crate) async fn pending(
 }
 
 /// Returns the windows of the tasks that the caller's conversation waits for, each with the task's name, or its
-/// id where several have that name.
+/// id where several have that name, or it looks like an id.
 pub(crate) async fn my_tasks(session: &mut TaskSession) -> Result<Vec<(String, WindowId)>, Error> {
     let tasks = tasks_of(session, Some(&caller_owner()?)).await?;
     let tasks = || tasks.iter().map(|listed| &listed.task);
     let name = |task: &Task| match tasks().filter(|other| other.name == task.name).count() {
-        1 => task.name.clone(),
+        1 if task.name.parse::<WindowId>().is_err() => task.name.clone(),
         _ => task.window.to_string(),
     };
     Ok(tasks().map(|task| (name(task), task.window)).collect())

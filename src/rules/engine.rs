@@ -425,7 +425,8 @@ impl Engine {
     fn release(&mut self, mut is_due: impl FnMut(&DeliveredEvent) -> bool, due: Instant) {
         let released: Vec<_> = self.held.extract_if(.., |held| is_due(held)).collect();
         if !released.is_empty() {
-            self.open_gathering(due).add_first(released);
+            let gathering = self.open_gathering(due);
+            released.into_iter().for_each(|held| gathering.add(held));
         }
     }
 

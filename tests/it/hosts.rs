@@ -331,6 +331,16 @@ fn a_machine_is_any_command_that_reaches_its_program() {
     waiting.signal(Signal::INT);
     assert_eq!(waiting.wait(), 130);
     far.until_waits(0);
+    // Whoever has asked is gone.
+    let mut command = near.command(World::program());
+    let (reader, writer) = std::io::pipe().unwrap();
+    command.args(["--host", "box", "wait", "b"]).stdout(writer);
+    let mut waiting = command.spawn().unwrap();
+    drop(command);
+    far.until_waits(1);
+    drop(reader);
+    assert_eq!(waiting.wait().unwrap().code(), Some(1));
+    far.until_waits(0);
     let failed = near.task(["--host", "no", "ls"]);
     failed.fails_so(1, "tmux-task: ls: could not start `/nowhere/x`: ");
     let init = near.task(["init", "host", "box"]);

@@ -187,12 +187,15 @@ fn client_pid() -> Option<u32> {
 /// Whether the client runs for one prompt (`claude -p`). Then it runs hooks with `asyncRewake` as all others: it
 /// would do nothing before they end.
 fn is_for_one_prompt() -> bool {
+    // A client that was started by another one may have its entry point.
+    let is_attended = lookup("CLAUDE_CODE_SESSION_ATTENDED").is_some_and(|value| value == "1");
     let is_in_terminal = lookup("CLAUDE_CODE_ENTRYPOINT").is_none_or(|name| name == "cli");
     let line = client_pid().and_then(process::command_line);
-    !is_in_terminal && line.is_some_and(|line| !gets_prompts(&line))
+    !is_attended && !is_in_terminal && line.is_some_and(|line| !gets_prompts(&line))
 }
 
-/// Whether a client that was started with these words, which [`process::WORD_END`] ends, gets its prompts one after the other.
+/// Whether a client that was started with these words, which [`process::WORD_END`] ends, gets its prompts one
+/// after the other.
 fn gets_prompts(line: &[u8]) -> bool {
     let words = line.split(|byte| *byte == process::WORD_END);
     let words: Vec<&[u8]> = words.collect();

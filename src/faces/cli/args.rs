@@ -14,7 +14,7 @@ use super::attach::Mcp;
 use super::attach::Panel;
 use super::attach::{self, Attach};
 use super::config::{self, ConfigCommand};
-use super::context::{Context, Global};
+use super::context::{self, Context, Global};
 use super::daemon::{self, ConsumerCommand, Daemon};
 use super::doctor;
 use super::feed::{self, Feed};
@@ -151,8 +151,8 @@ impl CliCommand {
         match self {
             Self::Run(args) => boxed(move || run::run(context, args)),
             Self::Restart(args) => boxed(move || run::restart(context, args)),
-            Self::Up(args) => boxed(move || up::up(context, args)),
-            Self::Down(args) => boxed(move || up::down(context, args)),
+            Self::Up(args) => boxed(move || context::with_result(up::up(context, args))),
+            Self::Down(args) => boxed(move || context::with_result(up::down(context, args))),
             Self::Daemon(args) => boxed(move || daemon::run(context, args)),
             Self::Feed(args) => boxed(move || feed::run(context, args)),
             Self::Consumer(args) => boxed(move || daemon::consumer(context, args)),
@@ -163,7 +163,7 @@ impl CliCommand {
             }
             Self::Logs(args) => boxed(move || logs::run(context, args)),
             Self::Search(args) => boxed(move || logs::search(context, args)),
-            Self::Wait(args) => boxed(move || wait::wait(context, args)),
+            Self::Wait(args) => boxed(move || context::with_result(wait::wait(context, args))),
             Self::Signal(args) => boxed(move || wait::signal(context, args)),
             Self::Explain(args) => boxed(move || ls::explain(context, args)),
             Self::Send(args) => boxed(move || send::run(context, args)),

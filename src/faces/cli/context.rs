@@ -171,6 +171,18 @@ pub(super) async fn unless_unread<T>(work: impl Future<Output = T>) -> Result<T,
     }
 }
 
+/// Does the work of a command whose exit code is a result. If nobody reads what it prints, it ends before that is
+/// known, and 0 would be wrong.
+pub(super) async fn with_result(
+    work: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Error> {
+    work.await
+        .map_err(|error| match error.kind == ErrorKind::OutputClosed {
+            true => Error::silent(ErrorKind::Failed),
+            false => error,
+        })
+}
+
 /// The signals that end a command which has to clean up.
 #[derive(Debug)]
 pub(super) struct ExitWatch(Vec<(Signal, ErrorKind)>);

@@ -14,8 +14,9 @@ use super::args::CliCommand;
 use super::context::{Context, ExitWatch};
 use super::feed::Feed;
 use super::kill::KillAll;
+use super::logs::Logs;
 use super::replay::Replay;
-use super::run::Run;
+use super::run::{Restart, Run};
 use super::send::Send;
 use super::{output, usage};
 use crate::client::hosts::{FarProcess, Host, install};
@@ -38,25 +39,33 @@ struct Needs {
     cwd: bool,
     /// It may start tasks, of which a conversation wants to hear.
     launches: bool,
-    /// It ends when its output is closed, also while it prints nothing.
-    ends_with_output: bool,
+    /// How it ends when its output is closed, also while it prints nothing.
+    ends_with_output: Option<ErrorKind>,
 }
 
 /// Returns what the command needs; `None` for one that is only about this machine.
 fn needs_of(command: &CliCommand) -> Option<Needs> {
     let mut needs = Needs::default();
     match command {
-        CliCommand::Run(Run { cwd, .. }) => {
+        CliCommand::Run(Run { cwd, follow, .. }) => {
             needs.launches = true;
+            needs.ends_with_output = follow.end_unread();
             needs.cwd = cwd.as_ref().is_none_or(|cwd| cwd.is_relative());
         }
         CliCommand::Up(_) => (needs.launches, needs.cwd) = (true, true),
         CliCommand::Down(_) => needs.cwd = true,
-        CliCommand::Restart(_) => needs.launches = true,
+        CliCommand::Restart(Restart { follow, .. }) => {
+            needs.launches = true;
+            needs.ends_with_output = follow.end_unread();
+        }
+        CliCommand::Wait(_) => needs.ends_with_output = Some(ErrorKind::Failed),
+        CliCommand::Logs(Logs { follow, .. }) => {
+            needs.ends_with_output = follow.then_some(ErrorKind::OutputClosed);
+        }
         CliCommand::Feed(Feed {
             follow, consume, ..
         }) => {
-            needs.ends_with_output = *follow;
+            needs.ends_with_output = follow.then_some(ErrorKind::OutputClosed);
             if consume.consumer.is_some() && !consume.auto_ack {
                 needs.stdin = FarStdin::Acknowledgements;
             }
@@ -227,16 +236,17 @@ async fn pass(
     let mut pipe = process.way.take_stdin();
     let mut output = pin!(pass_on_output(&mut process));
     let closed = async {
-        match needs.ends_with_output {
-            true => output::stdout_closed().await,
-            false => std::future::pending().await,
-        }
+        let Some(kind) = needs.ends_with_output else {
+            return std::future::pending().await;
+        };
+        output::stdout_closed().await;
+        kind
     };
     // Losing an arm is safe: without the process, the execution there is interrupted.
     let kind = tokio::select! {
         code = &mut output => return code,
         never = pass_on_stdin(&mut pipe, &call.stdin) => never,
-        () = closed => return Err(Error::silent(ErrorKind::OutputClosed)),
+        kind = closed => return Err(Error::silent(kind)),
         kind = signals.recv() => kind,
     };
     // The first signal interrupts the command there. The second one leaves it: the connection may be what

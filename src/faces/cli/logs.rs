@@ -35,7 +35,7 @@ pub(super) struct Logs {
     lines: Option<usize>,
     /// Follow new output until the run ends
     #[arg(short, long, conflicts_with_all = ["json", "run"])]
-    follow: bool,
+    pub(super) follow: bool,
     /// Start at this cursor, from `run --json`, `logs --json` or `wait --json`
     #[arg(long, value_name = "CURSOR", conflicts_with = "run")]
     since: Option<String>,

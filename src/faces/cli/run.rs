@@ -230,7 +230,8 @@ async fn follow_up(
     is_interrupted: bool,
     json: Json,
 ) -> Result<(), Error> {
-    print(context, &started, &follow, json)?;
+    let printed = print(context, &started, &follow, json);
+    printed.map_err(|error| unless_it_waits(&follow, error))?;
     let (name, window) = (started.name.clone(), started.run.window_id.clone());
     if !follow.will_wait() {
         let owner = started.owner.as_deref();
@@ -251,7 +252,8 @@ async fn follow_up(
         return interrupted(format!("`tmux-task wait {name}` waits for it"));
     }
     if !follow.follow {
-        return wait::wait_for_launched(context, started, follow, json.json).await;
+        let ended = wait::wait_for_launched(context, started, follow.clone(), json.json).await;
+        return ended.map_err(|error| unless_it_waits(&follow, error));
     }
     // Beside the connection on which it was launched.
     let session = started.session.for_request();
@@ -260,12 +262,22 @@ async fn follow_up(
         || format!("the task was started and goes on; `tmux-task logs -f {name}` shows it");
     let shown = shown.map_err(|failure| failure.with_hint_if_none(goes_on))?;
     let has_limit = follow.timeout.is_some();
-    let ended = wait::wait_for_launched(context, started, follow, json.json);
+    let ended = wait::wait_for_launched(context, started, follow.clone(), json.json);
     let mut interrupts = context::interrupts()?;
     tokio::select! {
         biased;
         _ = interrupts.recv() => interrupted(format!("`tmux-task logs -f {name}` shows its output")),
-        end = show(context, shown, ended, has_limit) => end,
+        end = show(context, shown, ended, has_limit) => {
+            end.map_err(|error| unless_it_waits(&follow, error))
+        }
+    }
+}
+
+/// When nobody reads what a command prints that waits for its run, the run's code is not known: 0 would be wrong.
+fn unless_it_waits(follow: &FollowRun, error: Error) -> Error {
+    match error.kind == ErrorKind::OutputClosed && follow.will_wait() {
+        true => Error::silent(ErrorKind::Failed.of_run()),
+        false => error,
     }
 }
 

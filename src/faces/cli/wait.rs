@@ -96,6 +96,11 @@ impl FollowRun {
         }
     }
 
+    /// How a command that shows the run's output ends when nobody reads that any more: the run's code is not known.
+    pub(super) fn end_unread(&self) -> Option<ErrorKind> {
+        self.follow.then(|| ErrorKind::Failed.of_run())
+    }
+
     pub(super) fn check_texts(&self) -> Result<(), Error> {
         let texts = self.until.iter().chain(&self.stop);
         ops::check_texts(texts, self.regex, self.ignore_case)
@@ -124,6 +129,7 @@ pub(super) async fn wait(context: &Context, mut args: WaitArguments) -> Result<(
             let mut ends = context::ExitWatch::listen()?;
             tokio::select! {
                 result = ops::wait_for_channel(&session, channel, args.timeout) => result?,
+                () = output::stdout_closed() => return Err(Error::silent(ErrorKind::OutputClosed)),
                 kind = ends.recv() => return Err(Error::silent(kind)),
             }
         }

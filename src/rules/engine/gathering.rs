@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::model::*;
 use crate::rules::prompt::UserRules;
-use crate::rules::route::{Reach, is_quiet, reaches, route};
+use crate::rules::route::{Reach, is_quiet, n_fitting, reaches, route};
 
 /// How a command that waited for a run has returned to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,12 +123,6 @@ impl Gathering {
         self.events.push(GatheredEvent::new(delivered));
     }
 
-    /// Adds events that are earlier than all of its own.
-    pub(super) fn add_first(&mut self, earlier: Vec<DeliveredEvent>) {
-        let earlier = earlier.into_iter().map(GatheredEvent::new);
-        self.events.splice(0..0, earlier);
-    }
-
     /// Replaces the event with this number, if it is gathered here. Returns whether it is.
     pub(super) fn replace(&mut self, delivered: &DeliveredEvent) -> bool {
         let mut events = self.events.iter_mut();
@@ -177,7 +171,9 @@ impl Gathering {
     }
 
     /// Returns the records of the deliveries, one per audience, in the order of their first events.
-    pub(super) fn deliver(self, user_rules: &UserRules, shells: ShellDelivery) -> Vec<Body> {
+    pub(super) fn deliver(mut self, user_rules: &UserRules, shells: ShellDelivery) -> Vec<Body> {
+        // What was held for a group is earlier than what it was added to.
+        self.events.sort_by_key(|gathered| gathered.delivered.seq);
         let mut groups: Vec<(Audience, Vec<GatheredEvent>)> = Vec::new();
         for gathered in self.events {
             let event = &gathered.delivered.event;
@@ -200,8 +196,15 @@ impl Gathering {
     }
 }
 
-/// Returns one record, or two: what is to wake nobody is a notice beside a message about others.
-fn deliver_to(audience: &Audience, group: Vec<GatheredEvent>) -> Vec<Body> {
+/// Returns one record, or two: what is to wake nobody is a notice beside a message about others. More where one
+/// message has no room for all events.
+fn deliver_to(audience: &Audience, mut group: Vec<GatheredEvent>) -> Vec<Body> {
+    let events = group.iter().map(|gathered| &gathered.delivered.event);
+    let rest = group.split_off(n_fitting(events));
+    let more = match rest.is_empty() {
+        true => Vec::new(),
+        false => deliver_to(audience, rest),
+    };
     let reaches = reaches(&limited(audience, &group));
     let wakes = reaches.contains(&Reach::FollowUp);
     let reached = group.into_iter().zip(reaches);
@@ -210,7 +213,8 @@ fn deliver_to(audience: &Audience, group: Vec<GatheredEvent>) -> Vec<Body> {
     });
     let parts = [others, quiet].into_iter();
     let parts = parts.map(|part| part.into_iter().map(|(gathered, _)| gathered).collect());
-    parts.filter_map(|part| body_of(audience, part)).collect()
+    let bodies = parts.filter_map(|part| body_of(audience, part));
+    bodies.chain(more).collect()
 }
 
 /// Returns the events, each with how far it is delivered at most.

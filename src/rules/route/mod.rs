@@ -10,8 +10,8 @@ pub(crate) const HEADER: &str = "[tmux-task notification]";
 
 const TASK: &str = "tmux task ";
 
-/// The most bytes of a message that quote output.
-const MAX_TEXT: usize = 24 * 1024;
+/// The most bytes of a message: sinks pass on 16 KiB.
+const MAX_TEXT: usize = 15 * 1024;
 
 /// How far an event is delivered. In ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,15 +48,20 @@ pub(crate) fn reaches(events: &[(&Event, Reach)]) -> Vec<Reach> {
     reaches
 }
 
-/// Whether this is the end of a run that is to wake nobody, as its launch has said.
+/// Whether this is an end that is to wake nobody: its launch has said so, or a restart follows.
 pub(crate) fn is_quiet(event: &Event) -> bool {
+    let is_quiet = match event.task.settings.wake.unwrap_or_default() {
+        WakePolicy::Always => false,
+        WakePolicy::Failed => event.level() != Level::Warning,
+        WakePolicy::Never => true,
+    };
     let is_gone = matches!(event.kind, EventKind::Disappeared { .. });
-    (is_gone || is_end(event))
-        && match event.task.settings.wake.unwrap_or_default() {
-            WakePolicy::Always => false,
-            WakePolicy::Failed => event.level() != Level::Warning,
-            WakePolicy::Never => true,
-        }
+    (is_gone || is_end(event)) && is_quiet || is_restarted(event)
+}
+
+/// Whether this is an end that a restart follows.
+fn is_restarted(event: &Event) -> bool {
+    is_plain_end(event) && restart_of(&event.task).is_some()
 }
 
 /// Whether the message of a group has the event, which wakes nobody by itself.
@@ -83,7 +88,7 @@ fn reach_in_group(event: &Event) -> Reach {
             reason: Some(GoneReason::AgentKilled),
         } => Reach::Notice,
         // A task that crashes again and again wakes the agent once, when it gives up.
-        EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => Reach::Notice,
+        EventKind::Exited { replaced: None } if is_restarted(event) => Reach::Notice,
         EventKind::Exited {
             replaced: None | Some(ReplacedBy::OtherAgent | ReplacedBy::Other),
         }
@@ -134,9 +139,26 @@ pub(crate) fn speaks_of(content: &str, window: &str) -> bool {
     content.lines().any(is_about)
 }
 
+/// Returns how many of these events, from the first one on, are to be in one message: as many as it has room for
+/// without their output, and at least one.
+pub(crate) fn n_fitting<'a>(events: impl Iterator<Item = &'a Event>) -> usize {
+    let mut left = MAX_TEXT;
+    let fits = |event: &Event| {
+        let line = first_line(&text_of(event)) + 1;
+        let fits = line <= left;
+        left = left.saturating_sub(line);
+        fits
+    };
+    events.map(fits).take_while(|fits| *fits).count().max(1)
+}
+
+/// Returns the length of a text's first line.
+fn first_line(text: &str) -> usize {
+    text.find('\n').unwrap_or(text.len())
+}
+
 /// Joins texts, each with its level. What is over the limit gets no output, first where all is well.
 fn within_limit(texts: Vec<(Level, String)>) -> String {
-    let first_line = |text: &str| text.find('\n').unwrap_or(text.len());
     let lines: usize = texts.iter().map(|(_, text)| first_line(text) + 1).sum();
     let mut left = MAX_TEXT.saturating_sub(lines);
     let mut is_whole = vec![false; texts.len()];

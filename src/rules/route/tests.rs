@@ -240,8 +240,8 @@ fn a_message_over_the_limit_quotes_first_what_failed() {
         )))
     };
     let n_lines = |text: &str| text.matches(&line).count();
-    let whole = story(&[0; 18]);
-    assert_eq!(n_lines(&whole), 3 * 18);
+    let whole = story(&[0; 11]);
+    assert_eq!(n_lines(&whole), 3 * 11);
     assert!(!whole.contains("left out"));
 
     let mut codes = [0; 40];
@@ -250,9 +250,23 @@ fn a_message_over_the_limit_quotes_first_what_failed() {
     assert!(cut.len() < MAX_TEXT + 200, "{}", cut.len());
     assert_eq!(cut.matches(" exited with code ").count(), 40);
     let n_cut = 40 - n_lines(&cut) / 3;
-    assert!((20..=24).contains(&n_cut), "{n_cut}");
+    assert!((28..=30).contains(&n_cut), "{n_cut}");
     let end = format!(
         "(a39) exited with code 1\nrecent output:\n  {line}\n  {line}\n  {line}\nthe output of {n_cut} of them is left out, see `tmux-task logs NAME`"
     );
     assert!(cut.ends_with(&end), "{cut}");
+}
+
+#[test]
+fn a_message_takes_as_many_events_as_it_has_room_for() {
+    let asked = |n: usize| format!("asks @{n} a{n} running ? {}", "y".repeat(300));
+    let mut events: Vec<Event> = (0..100).flat_map(|n| events_of(&asked(n))).collect();
+    let n = n_fitting(events.iter());
+    let content = delivered(&events[..n]);
+    assert!(content.len() < MAX_TEXT, "{n}: {}", content.len());
+    assert!(content.len() > MAX_TEXT - 400, "{n}: {}", content.len());
+    events.truncate(3);
+    assert_eq!(n_fitting(events.iter()), 3);
+    let long = events_of(&format!("asks @1 a running ? {}", "y".repeat(2 * MAX_TEXT)));
+    assert_eq!(n_fitting(long.iter()), 1);
 }

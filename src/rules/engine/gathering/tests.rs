@@ -5,7 +5,9 @@ use crate::rules::engine::tests::describe_delivery;
 /// The events of a story, numbered from 1.
 fn gathered(story: &str) -> Gathering {
     let mut gathering = Gathering::new(Instant::now());
-    gathering.add_first(delivered(1, events_of(story)));
+    for delivered in delivered(1, events_of(story)) {
+        gathering.add(delivered);
+    }
     gathering
 }
 

@@ -138,6 +138,22 @@ fn an_end_that_wakes_nobody_is_a_notice_beside_a_message() {
         +100 @1 a dead 4 wake=never; @2 b dead 0; @3 c dead 0 wake=failed
             => 1 exited @1 4 & 2 exited @2 0 & 3 exited @3 0; tmux: 3 tasks, 0 waiting, 3 dead
         +50 => 4 followUp of 2 & 5 notice! of 1 3
+
+        ## so is an end that a restart follows
+        @1 a running restarts=3,90000,0; @2 b running => tmux: 2 tasks, 0 waiting, 0 dead
+        +100 @1 a dead 1 restarts=3,90000,0; @2 b dead 0
+            => 1 exited @1 1 & 2 exited @2 0; tmux: 2 tasks, 0 waiting, 2 dead
+        +50 => 3 followUp of 2 & 4 notice! of 1
+
+        ## the events of a message are in their order
+        @1 a running group=g; @2 b running group=g; @3 c running => tmux: 3 tasks, 0 waiting, 0 dead
+        +100 @1 a dead 0 group=g; @2 b running group=g; @3 c running
+            => 1 exited @1 0; tmux: 3 tasks, 0 waiting, 1 dead
+        +100 @1 a dead 0 group=g; @2 b running group=g; @3 c dead 0
+            => 2 exited @3 0; tmux: 3 tasks, 0 waiting, 2 dead
+        +10 @1 a dead 0 group=g; @2 b dead 0 group=g; @3 c dead 0
+            => 3 exited @2 0; tmux: 3 tasks, 0 waiting, 3 dead
+        +40 => 4 followUp of 1 2 3
         ",
     );
 }
