@@ -222,7 +222,8 @@ async fn start(
     watched(context, &mut asking, &names, work).await
 }
 
-/// Prints what was started, and follows it as requested, unless that was interrupted already.
+/// Prints what was started, and follows it as requested, unless that was interrupted already. If nobody reads what
+/// is printed, the code of a run that is waited for is not known, and 0 would be wrong.
 async fn follow_up(
     context: &Context,
     started: StartedRun,
@@ -230,8 +231,24 @@ async fn follow_up(
     is_interrupted: bool,
     json: Json,
 ) -> Result<(), Error> {
-    let printed = print(context, &started, &follow, json);
-    printed.map_err(|error| unless_it_waits(&follow, error))?;
+    let will_wait = follow.will_wait();
+    let done = follow_run(context, started, follow, is_interrupted, json).await;
+    done.map_err(
+        |error| match will_wait && error.kind == ErrorKind::OutputClosed {
+            true => Error::silent(ErrorKind::Failed.of_run()),
+            false => error,
+        },
+    )
+}
+
+async fn follow_run(
+    context: &Context,
+    started: StartedRun,
+    follow: FollowRun,
+    is_interrupted: bool,
+    json: Json,
+) -> Result<(), Error> {
+    print(context, &started, &follow, json)?;
     let (name, window) = (started.name.clone(), started.run.window_id.clone());
     if !follow.will_wait() {
         let owner = started.owner.as_deref();
@@ -252,8 +269,7 @@ async fn follow_up(
         return interrupted(format!("`tmux-task wait {name}` waits for it"));
     }
     if !follow.follow {
-        let ended = wait::wait_for_launched(context, started, follow.clone(), json.json).await;
-        return ended.map_err(|error| unless_it_waits(&follow, error));
+        return wait::wait_for_launched(context, started, follow, json.json).await;
     }
     // Beside the connection on which it was launched.
     let session = started.session.for_request();
@@ -262,22 +278,12 @@ async fn follow_up(
         || format!("the task was started and goes on; `tmux-task logs -f {name}` shows it");
     let shown = shown.map_err(|failure| failure.with_hint_if_none(goes_on))?;
     let has_limit = follow.timeout.is_some();
-    let ended = wait::wait_for_launched(context, started, follow.clone(), json.json);
+    let ended = wait::wait_for_launched(context, started, follow, json.json);
     let mut interrupts = context::interrupts()?;
     tokio::select! {
         biased;
         _ = interrupts.recv() => interrupted(format!("`tmux-task logs -f {name}` shows its output")),
-        end = show(context, shown, ended, has_limit) => {
-            end.map_err(|error| unless_it_waits(&follow, error))
-        }
-    }
-}
-
-/// When nobody reads what a command prints that waits for its run, the run's code is not known: 0 would be wrong.
-fn unless_it_waits(follow: &FollowRun, error: Error) -> Error {
-    match error.kind == ErrorKind::OutputClosed && follow.will_wait() {
-        true => Error::silent(ErrorKind::Failed.of_run()),
-        false => error,
+        end = show(context, shown, ended, has_limit) => end,
     }
 }
 
