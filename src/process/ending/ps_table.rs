@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::stat::NAME_CHARS;
-use super::super::{exists, ps};
+use super::super::{Process, ps};
 use super::members::{ProcessRow, SignalMasks};
 use crate::model::programs::{CommandReader, command_reader};
 use crate::model::text;
@@ -24,9 +24,9 @@ pub(super) fn now() -> Option<u64> {
 /// No shell waits.
 pub(super) fn note_stop_signal(_pid: u32, _signal: u8) {}
 
-/// Whether a process has this pid.
+/// Whether a process with this pid runs: not one that only waits for its parent to notice its end.
 pub(super) fn contains(pid: u32, _started: u64) -> bool {
-    exists(pid)
+    Process::open(pid).is_some()
 }
 
 /// Returns what a process of this name does with signals. Masks are not shown everywhere, but an
