@@ -82,8 +82,8 @@ pub struct Engine {
     matches: Vec<(WindowId, Option<u32>, OutputMatches)>,
     /// Events to be delivered, oldest first. All gatherings but the last are closed.
     gatherings: VecDeque<Gathering>,
-    /// Ends of runs as they should end, whose group has others that are alive: they are delivered with the
-    /// last of these. Their owners have read none of them.
+    /// Clean ends of runs whose group has others that are alive, or will be restarted: they are delivered with
+    /// the last of these. Their owners have read none of them.
     held: Vec<DeliveredEvent>,
     /// The last record that the disk has accepted or refused; `None` where writing is waited for.
     tried: Option<Seq>,
@@ -410,7 +410,7 @@ impl Engine {
         self.open_gathering(due).add(delivered);
     }
 
-    /// Delivers what was held for groups of which no run is alive any more.
+    /// Delivers what was held for groups of which no run is alive or will be restarted.
     fn release_complete(&mut self, now: Now) {
         let is_complete = self
             .held

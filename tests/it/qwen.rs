@@ -127,7 +127,7 @@ impl Drop for Fixture {
     }
 }
 
-/// Takes the frames of a connection that has this life's token, and says what becomes of them.
+/// Takes the frames of a connection that has this life's token, and answers each.
 fn take(life: &Mutex<Life>, token: &str, stream: UnixStream) {
     let lines = BufReader::new(stream).lines();
     let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());

@@ -240,6 +240,7 @@ impl Client for Adapter {
     async fn give(&mut self, messages: &[SentMessage]) -> Given {
         for SentMessage { batch, .. } in messages {
             let mut options = batch.options.clone();
+            // Pi's word; the other plugins translate it.
             if self.deliver == Deliver::NextStep {
                 "steer".clone_into(&mut options.deliver_as);
             }

@@ -93,15 +93,6 @@ struct GatheredEvent {
     is_known_to_owner: bool,
 }
 
-impl GatheredEvent {
-    fn new(delivered: DeliveredEvent) -> Self {
-        Self {
-            delivered,
-            is_known_to_owner: false,
-        }
-    }
-}
-
 /// The addressee of a delivery.
 #[derive(Debug, PartialEq, Eq)]
 struct Audience {
@@ -120,7 +111,10 @@ impl Gathering {
     }
 
     pub(super) fn add(&mut self, delivered: DeliveredEvent) {
-        self.events.push(GatheredEvent::new(delivered));
+        self.events.push(GatheredEvent {
+            delivered,
+            is_known_to_owner: false,
+        });
     }
 
     /// Replaces the event with this number, if it is gathered here. Returns whether it is.
